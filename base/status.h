@@ -1,0 +1,76 @@
+/* The one status enum of Millrace and the error that carries it with words.
+ *
+ * A function that can fail returns `enum base_status`; outputs are written only when it returns BASE_OK.
+ * Where a person will read the failure the function also takes a `struct base_error *`, which the layer that
+ * detects the failure fills once: what happened, where, and what to do. Layers above pass it on unchanged.
+ */
+#ifndef MILLRACE_BASE_STATUS_H
+#define MILLRACE_BASE_STATUS_H
+
+#include <stdbool.h>
+
+/* X(name, blast radius, words). The blast radius says what is lost: the operation, the lane, the node or the job. */
+#define BASE_STATUS_LIST(X)                                                                                            \
+    X(OK, OPERATION, "ok")                                                                                             \
+    X(BUSY, OPERATION, "busy: try again after the next completion")                                                    \
+    X(END, OPERATION, "end of input")                                                                                  \
+    X(INVALID, OPERATION, "invalid argument")                                                                          \
+    X(NOT_FOUND, OPERATION, "not found")                                                                               \
+    X(EXISTS, OPERATION, "exists already")                                                                             \
+    X(DENIED, OPERATION, "permission denied")                                                                          \
+    X(UNSUPPORTED, OPERATION, "not supported here")                                                                    \
+    X(TOO_LARGE, OPERATION, "larger than its limit")                                                                   \
+    X(TIMEOUT, OPERATION, "deadline passed")                                                                           \
+    X(IO, OPERATION, "input/output error")                                                                             \
+    X(NO_SPACE, OPERATION, "no space left on the device")                                                              \
+    X(PEER_CLOSED, LANE, "peer closed the connection before its streams ended")                                        \
+    X(PEER_RESET, LANE, "peer reset the connection")                                                                   \
+    X(FRAME_CORRUPT, LANE, "frame does not decode")                                                                    \
+    X(FRAME_SEQUENCE, LANE, "frame out of sequence")                                                                   \
+    X(LANE_TOTALS, LANE, "totals at end of stream differ")                                                             \
+    X(NO_MEMORY, NODE, "memory budget exceeded")                                                                       \
+    X(NODE_LOST, NODE, "node lost")                                                                                    \
+    X(NODE_REFUSED, NODE, "node refused the connection")                                                               \
+    X(NODE_MISSING, NODE, "node missing")                                                                              \
+    X(PROTOCOL, NODE, "message violates the protocol")                                                                 \
+    X(VERSION, NODE, "versions differ")                                                                                \
+    X(PARSE, JOB, "input does not parse")                                                                              \
+    X(TYPE, JOB, "types do not match")                                                                                 \
+    X(CANCELLED, JOB, "cancelled")                                                                                     \
+    X(INTERNAL, JOB, "internal error")
+
+enum base_status {
+#define X(name, radius, words) BASE_##name,
+    BASE_STATUS_LIST(X)
+#undef X
+        BASE_STATUS_COUNT
+};
+
+enum base_radius { BASE_RADIUS_OPERATION, BASE_RADIUS_LANE, BASE_RADIUS_NODE, BASE_RADIUS_JOB };
+
+enum { BASE_ERROR_TEXT_BYTES = 768 };
+
+/* A status with the sentence a person reads. Value type: copy it freely. Zero-initialised means "no error". */
+struct base_error {
+    enum base_status status;
+    char text[BASE_ERROR_TEXT_BYTES];
+};
+
+/* Static string such as "busy: try again after the next completion"; never NULL, also for values out of range. */
+const char *base_status_words(enum base_status status);
+/* Static identifier such as "FRAME_CORRUPT"; never NULL. */
+const char *base_status_name(enum base_status status);
+enum base_radius base_status_radius(enum base_status status);
+
+/* Converts an errno (positive). Called where the system call was made, nowhere else. Unknown values give BASE_IO. */
+enum base_status base_status_from_errno(int errno_value);
+
+/* Fills *error (may be NULL) with status and the formatted text, cut at BASE_ERROR_TEXT_BYTES on a UTF-8 boundary.
+ * Returns status, so that `return base_error_set(error, BASE_PARSE, ...)` reads well. */
+enum base_status base_error_set(struct base_error *error, enum base_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* As base_error_set with the status of errno_value; ": strerror" is appended to the text. */
+enum base_status base_error_set_errno(struct base_error *error, int errno_value, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif
