@@ -1,5 +1,6 @@
 /* Assertions for our own mistakes; bad input, peers and kernels get an error instead.
- * BASE_ASSERT is cheap and stays on in release builds. BASE_ASSERT_SLOW walks structures and is on in debug builds only. */
+ * BASE_ASSERT is cheap and stays on in release builds. BASE_ASSERT_SLOW walks structures and is on in debug builds
+ * only. */
 #ifndef MILLRACE_BASE_ASSERT_H
 #define MILLRACE_BASE_ASSERT_H
 

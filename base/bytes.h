@@ -1,4 +1,5 @@
-/* Little-endian loads and stores at any alignment, and small arithmetic helpers. The wire is little-endian; so are the hosts we run on. */
+/* Little-endian loads and stores at any alignment, and small arithmetic helpers. The wire is little-endian; so are the
+ * hosts we run on. */
 #ifndef MILLRACE_BASE_BYTES_H
 #define MILLRACE_BASE_BYTES_H
 

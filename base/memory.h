@@ -1,8 +1,9 @@
 /* The memory governor, and the ways memory is taken from it: pages, arenas and pools.
  *
- * A node has one governor; its budget is `--memory`. Every large buffer (frames, chunks, tables, row stores, scan and sink
- * buffers) is drawn from it under the name of its holder, so that a report can say who holds what and an error can say
- * how much was needed. Small control structures are not governed. Memory follows work in flight: whoever draws returns.
+ * A node has one governor; its budget is `--memory`. Every large buffer (frames, chunks, tables, row stores, scan and
+ * sink buffers) is drawn from it under the name of its holder, so that a report can say who holds what and an error can
+ * say how much was needed. Small control structures are not governed. Memory follows work in flight: whoever draws
+ * returns.
  */
 #ifndef MILLRACE_BASE_MEMORY_H
 #define MILLRACE_BASE_MEMORY_H
@@ -35,7 +36,8 @@ const char *base_holder_words(enum base_holder holder);
 /* Thread safe: counters are atomic; drawing happens in large pieces and never on a per-row path. */
 struct base_governor;
 
-/* budget_bytes 0 means unlimited. The caller closes it; closing with bytes still drawn logs each holder and its bytes. */
+/* budget_bytes 0 means unlimited. The caller closes it; closing with bytes still drawn logs each holder and its bytes.
+ */
 enum base_status base_governor_open(uint64_t budget_bytes, struct base_governor **governor, struct base_error *error);
 void base_governor_close(struct base_governor *governor);
 /* BASE_NO_MEMORY when the budget does not cover it; the text names holder, bytes asked, bytes in use and the budget. */
@@ -49,8 +51,8 @@ uint64_t base_governor_holder_bytes(const struct base_governor *governor, enum b
 /* Starts a new peak at the present use (a job's report gives the job's peak). */
 void base_governor_peak_reset(struct base_governor *governor);
 
-/* Page-granular zeroed memory. bytes is rounded up to whole pages; prefault touches every page now so that no fault happens on a hot
- * path; from 2 MiB on the mapping is aligned for transparent huge pages. Free with the same bytes. */
+/* Page-granular zeroed memory. bytes is rounded up to whole pages; prefault touches every page now so that no fault
+ * happens on a hot path; from 2 MiB on the mapping is aligned for transparent huge pages. Free with the same bytes. */
 enum base_status base_pages_map(struct base_governor *governor, enum base_holder holder, size_t bytes, bool prefault,
                                 void **pages, struct base_error *error);
 void base_pages_unmap(struct base_governor *governor, enum base_holder holder, void *pages, size_t bytes);
@@ -61,16 +63,16 @@ struct base_arena;
 /* Blocks of block_bytes are mapped as needed (larger for a larger request). */
 enum base_status base_arena_open(struct base_governor *governor, enum base_holder holder, size_t block_bytes,
                                  struct base_arena **arena, struct base_error *error);
-/* align is a power of two up to 4096. NULL when the budget is exhausted, *error then says so. Memory is zeroed on first use of a block,
- * not after a reset. */
+/* align is a power of two up to 4096. NULL when the budget is exhausted, *error then says so. Memory is zeroed on first
+ * use of a block, not after a reset. */
 void *base_arena_alloc(struct base_arena *arena, size_t bytes, size_t align, struct base_error *error);
 /* Forgets all allocations, keeps the first block. */
 void base_arena_reset(struct base_arena *arena);
 void base_arena_close(struct base_arena *arena);
 uint64_t base_arena_bytes(const struct base_arena *arena);
 
-/* Pool of equal buffers with one owner thread, growing by one slab at a time up to buffers_max. Debug builds record whether each buffer is
- * free or taken, and assert each hand-over. */
+/* Pool of equal buffers with one owner thread, growing by one slab at a time up to buffers_max. Debug builds record
+ * whether each buffer is free or taken, and assert each hand-over. */
 struct base_pool;
 
 /* name is for messages and must outlive the pool. Buffers are aligned to 64 bytes. */
