@@ -51,8 +51,9 @@ uint64_t base_governor_holder_bytes(const struct base_governor *governor, enum b
 /* Starts a new peak at the present use (a job's report gives the job's peak). */
 void base_governor_peak_reset(struct base_governor *governor);
 
-/* Page-granular zeroed memory. bytes is rounded up to whole pages; prefault touches every page now so that no fault
- * happens on a hot path; from 2 MiB on the mapping is aligned for transparent huge pages. Free with the same bytes. */
+/* Page-granular zeroed memory. bytes is rounded up to whole pages (at least one); prefault touches every page now so
+ * that no fault happens on a hot path; from 2 MiB on the mapping is aligned for transparent huge pages. Free with the
+ * same bytes. */
 enum base_status base_pages_map(struct base_governor *governor, enum base_holder holder, size_t bytes, bool prefault,
                                 void **pages, struct base_error *error);
 void base_pages_unmap(struct base_governor *governor, enum base_holder holder, void *pages, size_t bytes);

@@ -1,0 +1,38 @@
+#include "base/clock.h"
+
+#include <sys/resource.h>
+#include <time.h>
+
+#include "base/assert.h"
+
+uint64_t base_clock_now_ns(void)
+{
+    struct timespec now;
+    int failed = clock_gettime(CLOCK_MONOTONIC, &now);
+    BASE_ASSERT(failed == 0);
+    return (uint64_t)now.tv_sec * BASE_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t timeval_ns(struct timeval time)
+{
+    return (uint64_t)time.tv_sec * BASE_NS_PER_S + (uint64_t)time.tv_usec * BASE_NS_PER_US;
+}
+
+static void usage_ns(int who, uint64_t *user_ns, uint64_t *system_ns)
+{
+    struct rusage usage;
+    int failed = getrusage(who, &usage);
+    BASE_ASSERT(failed == 0);
+    *user_ns = timeval_ns(usage.ru_utime);
+    *system_ns = timeval_ns(usage.ru_stime);
+}
+
+void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
+{
+    usage_ns(RUSAGE_THREAD, user_ns, system_ns);
+}
+
+void base_clock_process_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
+{
+    usage_ns(RUSAGE_SELF, user_ns, system_ns);
+}
