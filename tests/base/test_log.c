@@ -1,0 +1,117 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+/* Standard error goes to a file while a test runs; captured() gives what was written. */
+static FILE *capture;
+static int real_stderr;
+
+static int setup(void **state)
+{
+    (void)state;
+    capture = tmpfile();
+    real_stderr = dup(STDERR_FILENO);
+    if (!capture || real_stderr < 0 || dup2(fileno(capture), STDERR_FILENO) < 0)
+        return -1;
+    base_log_set_level(BASE_LOG_INFO);
+    base_log_set_name("n3");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    dup2(real_stderr, STDERR_FILENO);
+    close(real_stderr);
+    fclose(capture);
+    return 0;
+}
+
+static const char *captured(void)
+{
+    static char text[8192];
+    ssize_t bytes = pread(fileno(capture), text, sizeof text - 1, 0);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    return text;
+}
+
+static void a_line_is_time_level_node_message(void **state)
+{
+    (void)state;
+    base_log_error("lost %d nodes", 2);
+    int year, month, day, hour, minute, second, milliseconds, end = 0;
+    assert_int_equal(sscanf(captured(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ error n3 lost 2 nodes%n", &year, &month, &day,
+                            &hour, &minute, &second, &milliseconds, &end),
+                     7);
+    assert_string_equal(captured() + end, "\n");
+}
+
+static void lines_above_the_level_are_dropped(void **state)
+{
+    (void)state;
+    base_log_debug("one");
+    assert_string_equal(captured(), "");
+    base_log_set_level(BASE_LOG_DEBUG);
+    base_log_debug("two");
+    assert_non_null(strstr(captured(), "debug n3 two\n"));
+    base_log_set_level(BASE_LOG_ERROR);
+    base_log_warn("three");
+    assert_null(strstr(captured(), "three"));
+}
+
+static void a_message_cannot_start_a_line_of_its_own(void **state)
+{
+    (void)state;
+    base_log_info("%s", "peer says:\n2026 error n1 all lost\x1b[2J");
+    const char *newline = strchr(captured(), '\n');
+    assert_non_null(newline);
+    assert_string_equal(newline, "\n");
+    assert_null(strchr(captured(), '\x1b'));
+}
+
+static void a_long_message_is_cut_and_still_ends_its_line(void **state)
+{
+    (void)state;
+    char text[5000];
+    memset(text, 'x', sizeof text);
+    base_log_info("%.*s", (int)sizeof text, text);
+    size_t bytes = strlen(captured());
+    assert_in_range(bytes, 1000, 2048);
+    assert_int_equal(captured()[bytes - 1], '\n');
+}
+
+static void a_long_name_is_cut(void **state)
+{
+    (void)state;
+    char name[201];
+    memset(name, 'n', 200);
+    name[200] = '\0';
+    base_log_set_name(name);
+    base_log_info("hello");
+    name[63] = '\0';
+    const char *shown = strstr(captured(), "info ");
+    assert_non_null(shown);
+    assert_memory_equal(shown + 5, name, 63);
+    assert_string_equal(shown + 5 + 63, " hello\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_line_is_time_level_node_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(lines_above_the_level_are_dropped, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_message_cannot_start_a_line_of_its_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_still_ends_its_line, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_long_name_is_cut, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
