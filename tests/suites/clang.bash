@@ -1,0 +1,13 @@
+# shellcheck shell=bash
+# about: the build by clang without a warning, its tests, and clang-tidy over every source
+# groups: full
+# limit: 1800
+build clang
+run_ctest clang
+
+tidy()
+{
+    git ls-files '*.c' | grep -v '^tests/fuzz/' |
+        xargs -P "$(nproc)" -n 1 clang-tidy -p build/clang --quiet
+}
+check "clang-tidy has nothing to say" tidy

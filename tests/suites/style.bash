@@ -1,0 +1,65 @@
+# shellcheck shell=bash
+# about: formatting, the order of the floors, headers that compile alone, shell scripts
+# groups: default full
+# limit: 300
+CLANG_FORMAT_MAJOR=14
+
+# Everything below asks git for the sources; without a repository it would find none and be content.
+git rev-parse --is-inside-work-tree
+
+# no_include FLOOR HIGHER: prints FLOOR's includes from HIGHER floors (words joined by |), succeeds when there are none.
+no_include()
+{
+    ! git grep -nE "#include \"($2)/" -- "$1/*.c" "$1/*.h"
+}
+
+headers_compile_alone()
+{
+    local header failed=0
+    for header in $(git ls-files 'base/*.h' 'net/*.h' 'shuffle/*.h' 'join/*.h' 'cluster/*.h' | grep -v '/compat/'); do
+        echo "#include \"$header\"" |
+            gcc -std=gnu17 -D_GNU_SOURCE -I. -isystem net/compat -Wall -Wextra -Wconversion -Werror -fsyntax-only -xc - ||
+            failed=1
+    done
+    return $failed
+}
+
+only_in()
+{
+    local allowed=$1 pattern=$2
+    ! git grep -nE "$pattern" -- '*.c' '*.h' | grep -vE "^($allowed)"
+}
+
+format()
+{
+    git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+}
+
+scripts()
+{
+    git ls-files | while read -r file; do
+        if [ -f "$file" ] && head -c 64 "$file" | grep -qaE '^#!.*\bbash\b|^# shellcheck shell=bash'; then
+            echo "$file"
+        fi
+    done | xargs shellcheck -S warning
+}
+
+no_loose_ends()
+{
+    ! git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' ':!tests/suites'
+}
+
+if clang-format --version | grep -q "version $CLANG_FORMAT_MAJOR\."; then
+    check "every C file is formatted" format
+else
+    skip "formatting is judged by clang-format $CLANG_FORMAT_MAJOR; versions differ in details"
+fi
+check "base stands on nothing" no_include base 'net|shuffle|join|cluster|bench'
+check "net stands on base" no_include net 'shuffle|join|cluster|bench'
+check "shuffle stands on net" no_include shuffle 'join|cluster|bench'
+check "join stands on shuffle" no_include join 'cluster|bench'
+check "only net includes liburing" only_in 'net/|tests/net/' '#include [<"]liburing'
+check "only the codec includes protobuf-c" only_in 'cluster/codec\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
+check "every header compiles alone" headers_compile_alone
+check "no loose ends in the sources" no_loose_ends
+check "shellcheck has nothing to say" scripts
