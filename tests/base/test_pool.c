@@ -68,7 +68,7 @@ static void memory_is_drawn_slab_by_slab(void **state)
     assert_int_equal(base_governor_used_bytes(governor), 0);
     void *buffer = base_pool_take(pool);
     uint64_t slab_bytes = base_governor_used_bytes(governor);
-    assert_in_range(slab_bytes, 64 << 10, UINT64_C(50) * (64 << 10));
+    assert_in_range(slab_bytes, 64 << 10, 50 * (UINT64_C(64) << 10));
     base_pool_give(pool, buffer);
     assert_ptr_equal(base_pool_take(pool), buffer);
     assert_int_equal(base_governor_used_bytes(governor), slab_bytes);
