@@ -80,7 +80,7 @@ static void an_exhausted_budget_is_not_an_error(void **state)
 {
     (void)state;
     struct base_governor *small;
-    assert_int_equal(base_governor_open(3 * 8192, &small, NULL), BASE_OK);
+    assert_int_equal(base_governor_open(UINT64_C(3) * 8192, &small, NULL), BASE_OK);
     struct base_pool *pool = open_pool(small, 8192, 100);
     void *buffers[3];
     for (int i = 0; i < 3; i++) {
