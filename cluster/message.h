@@ -1,0 +1,371 @@
+/* The messages of the control plane as plain C structs: what clients, coordinator and nodes say to each other. cluster/codec.h turns them into bytes
+ * and back; nobody else knows how they look on the wire.
+ *
+ * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and closes. Then:
+ *   client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
+ *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
+ *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP, SURVEYED, LOW,
+ *                NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number.
+ *   heartbeat    BEAT both ways
+ *
+ * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A message made to be sent borrows
+ * what it points to, and is not freed. */
+#ifndef MILLRACE_CLUSTER_MESSAGE_H
+#define MILLRACE_CLUSTER_MESSAGE_H
+
+#include "cluster/crew.h"
+#include "join/plan.h"
+
+/* Raised with every change that an older peer would misread. */
+enum { CLUSTER_PROTOCOL_VERSION = 1 };
+#define CLUSTER_PROTOCOL_MAGIC UINT32_C(0x4352464d) /* "MFRC" as bytes on the wire */
+
+enum {
+    CLUSTER_NAME_BYTES_MAX = 63,
+    CLUSTER_NODES_MAX = 1024,
+    CLUSTER_WORKERS_MAX = 65536, /* of the whole cluster */
+    CLUSTER_FILES_MAX = 1 << 20,
+    CLUSTER_MORSELS_MAX = 1 << 20, /* of one message */
+    CLUSTER_TEXT_BYTES_MAX = 1 << 16
+};
+
+/* "0.1.0 (protocol 1)": the build id that both ends must share. */
+const char *cluster_build_id(void);
+
+/* X(name): the kinds of message. */
+#define CLUSTER_MESSAGE_LIST(X)                                                                                        \
+    X(HELLO)                                                                                                           \
+    X(WELCOME)                                                                                                         \
+    X(REFUSED)                                                                                                         \
+    X(BEAT)                                                                                                            \
+    X(SUBMIT)                                                                                                          \
+    X(ACCEPTED)                                                                                                        \
+    X(PROGRESS)                                                                                                        \
+    X(REPORT)                                                                                                          \
+    X(LIST_NODES)                                                                                                      \
+    X(NODES)                                                                                                           \
+    X(LIST_JOBS)                                                                                                       \
+    X(JOBS)                                                                                                            \
+    X(CANCEL)                                                                                                          \
+    X(ANSWER)                                                                                                          \
+    X(RESOLVE)                                                                                                         \
+    X(RESOLVED)                                                                                                        \
+    X(PREPARE)                                                                                                         \
+    X(STEP)                                                                                                            \
+    X(SURVEY)                                                                                                          \
+    X(SURVEYED)                                                                                                        \
+    X(CONNECT)                                                                                                         \
+    X(START)                                                                                                           \
+    X(LEND)                                                                                                            \
+    X(LOW)                                                                                                             \
+    X(NODE_PROGRESS)                                                                                                   \
+    X(FAILED)                                                                                                          \
+    X(COMMIT)                                                                                                          \
+    X(COMMITTED)                                                                                                       \
+    X(PUBLISH)                                                                                                         \
+    X(PUBLISHED)                                                                                                       \
+    X(RELEASE)                                                                                                         \
+    X(CLOSED)
+
+enum cluster_message_kind {
+#define X(name) CLUSTER_MESSAGE_##name,
+    CLUSTER_MESSAGE_LIST(X)
+#undef X
+        CLUSTER_MESSAGE_COUNT
+};
+
+/* "SUBMIT"; never NULL. */
+const char *cluster_message_name(enum cluster_message_kind kind);
+
+enum cluster_role { CLUSTER_ROLE_CLIENT, CLUSTER_ROLE_NODE, CLUSTER_ROLE_HEARTBEAT, CLUSTER_ROLE_COUNT };
+
+struct cluster_hello {
+    uint32_t magic, protocol;
+    char *build;
+    enum cluster_role role;
+    /* NODE and HEARTBEAT: */
+    char *name;
+    uint64_t incarnation; /* random at start of the node process: binds its heartbeats to it */
+    /* NODE only: */
+    uint32_t worker_count;
+    struct net_address *worker; /* data address of each */
+    uint64_t memory_bytes;      /* budget, 0: unlimited */
+    char *engine, *features;
+    char *engine_reason; /* why not io_uring, or "" */
+    uint64_t pid;
+    uint64_t job_in_doubt; /* finished with durable output, decision unknown to the node; 0: none */
+};
+
+struct cluster_welcome {
+    char *build;
+    uint32_t nodes_expected; /* 0: any number */
+};
+
+struct cluster_beat {
+    uint64_t sequence;
+};
+
+/* How a user wants an option of a source: left to the file's suffix, or set. */
+enum cluster_choice { CLUSTER_CHOICE_DEFAULT, CLUSTER_CHOICE_YES, CLUSTER_CHOICE_NO };
+enum cluster_format { CLUSTER_FORMAT_BY_SUFFIX, CLUSTER_FORMAT_CSV, CLUSTER_FORMAT_FIXED };
+
+struct cluster_source {
+    char *text;   /* "shared:/data/a.csv", "local:...", "gen:..." */
+    char *schema; /* declared, or NULL */
+    enum cluster_format format;
+    char delimiter, quote; /* 0: as the suffix says */
+    enum cluster_choice header, empty_is_null, quoted_empty_is_null;
+};
+
+/* Applies format and CSV options to a relation that shuffle_relation_parse filled. */
+void cluster_source_apply(const struct cluster_source *source, struct shuffle_relation *relation);
+
+struct cluster_submit {
+    enum join_job_kind kind;
+    uint32_t source_count;           /* join 2 (left, right), shuffle 1 */
+    struct cluster_source source[2];
+    char *on;     /* join "a=b[,c=d]", shuffle "k[,l]" */
+    char *select; /* or NULL */
+    char *out;    /* absolute directory, or NULL */
+    enum shuffle_output_kind output;
+    bool into_table;
+    bool progress; /* the client wants PROGRESS */
+    struct join_settings settings;
+};
+
+/* X(name, words) */
+#define CLUSTER_PHASE_LIST(X)                                                                                          \
+    X(QUEUED, "queued")                                                                                                \
+    X(RESOLVE, "looking at sources")                                                                                   \
+    X(PREPARE, "preparing")                                                                                            \
+    X(SURVEY, "surveying")                                                                                             \
+    X(CONNECT, "connecting")                                                                                           \
+    X(BUILD, "building")                                                                                               \
+    X(PROBE, "probing")                                                                                                \
+    X(COMMIT, "committing")                                                                                            \
+    X(RELEASE, "releasing")                                                                                            \
+    X(ABORT, "aborting")                                                                                               \
+    X(DONE, "done")
+
+/* A shuffle's only pass is BUILD. */
+enum cluster_phase {
+#define X(name, words) CLUSTER_PHASE_##name,
+    CLUSTER_PHASE_LIST(X)
+#undef X
+        CLUSTER_PHASE_COUNT
+};
+/* "building"; never NULL. */
+const char *cluster_phase_words(enum cluster_phase phase);
+
+struct cluster_progress {
+    enum cluster_phase phase;
+    uint64_t rows_scanned, rows_expected; /* of all passes; expected is a guess unless the input says; 0: unknown */
+    double seconds;                       /* since the job began to run */
+};
+
+/* X(name, words): the resource that held a job back. */
+#define CLUSTER_LIMIT_LIST(X)                                                                                          \
+    X(NONE, "none")                                                                                                    \
+    X(NETWORK, "network")                                                                                              \
+    X(KERNEL_CPU, "kernel CPU")                                                                                        \
+    X(USER_CPU, "user CPU")                                                                                            \
+    X(MEMORY, "memory")                                                                                                \
+    X(SKEW, "skew")                                                                                                    \
+    X(INPUT, "input")                                                                                                  \
+    X(OUTPUT, "output")
+
+enum cluster_limit {
+#define X(name, words) CLUSTER_LIMIT_##name,
+    CLUSTER_LIMIT_LIST(X)
+#undef X
+        CLUSTER_LIMIT_COUNT
+};
+const char *cluster_limit_words(enum cluster_limit limit);
+
+/* One node's share of a report. */
+struct cluster_node_report {
+    char *name;
+    uint32_t workers;
+    uint64_t rows;                /* result rows made there */
+    uint64_t rows_scanned;
+    uint64_t bytes_sent, bytes_received; /* payload over connections */
+    uint64_t table_rows, table_bytes;
+    double exchange_seconds;      /* first scan to last end of stream, on its own clock */
+    double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
+    uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
+    uint64_t stalls_frame, stalls_sink, stalls_input;
+};
+
+/* X(name): phases whose wall time a report gives. */
+#define CLUSTER_SPAN_LIST(X) X(queued) X(resolve) X(prepare) X(survey) X(connect) X(build) X(probe) X(commit) X(release)
+struct cluster_spans {
+#define X(name) double name##_seconds;
+    CLUSTER_SPAN_LIST(X)
+#undef X
+};
+
+struct cluster_report {
+    struct base_error error; /* status BASE_OK: the job succeeded */
+    enum join_job_kind kind;
+    uint32_t build_side; /* 0 left, 1 right */
+    uint64_t rows, checksum, output_bytes;
+    double seconds;          /* from the moment the job began to run to its end, at the coordinator */
+    double exchange_seconds; /* the longest span of any node */
+    struct cluster_spans spans;
+    char *engine, *features, *engine_reason; /* what was used; reason "" unless io_uring was not to be had */
+    bool verified;                           /* every payload byte was checked */
+    uint64_t rows_scanned, input_bytes, rows_side[2]; /* rows_side: scanned of left and right */
+    uint64_t bytes_sent, bytes_received;     /* payload that crossed a node boundary */
+    uint64_t table_rows, table_bytes;
+    double cpu_user_seconds, cpu_system_seconds;
+    uint64_t peak_memory_bytes; /* the largest of any node */
+    enum cluster_limit limit;
+    char *limit_words; /* a sentence that says why, with the node or link it shows at; "" when nothing ran */
+    struct net_counters counters;
+    uint32_t workers;
+    uint32_t node_count;
+    struct cluster_node_report *node;
+    uint64_t *link; /* node_count * node_count: payload bytes sent from [row] to [column] */
+};
+
+enum cluster_node_state { CLUSTER_NODE_IDLE, CLUSTER_NODE_RUNNING, CLUSTER_NODE_MISSING, CLUSTER_NODE_STATE_COUNT };
+struct cluster_node_entry {
+    char *name;
+    enum cluster_node_state state;
+    char *address; /* data address of its first worker */
+    uint32_t workers;
+    uint64_t memory_bytes, pid;
+    char *engine, *features, *engine_reason;
+    double seconds; /* since it was last heard */
+};
+struct cluster_nodes {
+    uint32_t nodes_expected, count;
+    struct cluster_node_entry *entry;
+};
+
+enum cluster_job_state {
+    CLUSTER_JOB_QUEUED,
+    CLUSTER_JOB_RUNNING,
+    CLUSTER_JOB_SUCCEEDED,
+    CLUSTER_JOB_FAILED,
+    CLUSTER_JOB_CANCELLED,
+    CLUSTER_JOB_STATE_COUNT
+};
+struct cluster_job_entry {
+    uint64_t job;
+    enum join_job_kind kind;
+    enum cluster_job_state state;
+    enum cluster_phase phase;
+    char *words; /* "join shared:a.csv shared:b.csv on id=id" */
+    char *error; /* or "" */
+    uint64_t rows;
+    double seconds; /* waiting, running, or run */
+};
+struct cluster_jobs {
+    uint32_t count;
+    struct cluster_job_entry *entry; /* newest last */
+};
+
+struct cluster_answer { /* also REFUSED and FAILED */
+    struct base_error error;
+};
+
+struct cluster_resolve {
+    uint32_t source_count;
+    struct cluster_source source[2];
+    char *out; /* to be checked, or NULL */
+};
+struct cluster_resolved {
+    uint32_t relation_count;
+    struct shuffle_relation relation[2];
+};
+
+struct cluster_prepare {
+    struct join_plan *plan;
+    uint32_t node; /* the receiver's number in plan->node */
+    uint64_t morsel_capacity[2];
+    bool survey[2];
+};
+
+struct cluster_step {
+    enum join_step step;
+    bool has_report; /* FINISHED */
+    struct cluster_crew_report report;
+    uint32_t node_count;
+    uint64_t *sent_bytes, *received_bytes; /* per node */
+};
+
+/* Morsels of one side. */
+struct cluster_lend {
+    uint32_t side;
+    bool end; /* no more will come */
+    uint64_t count;
+    struct shuffle_morsel *morsel;
+};
+struct cluster_survey {
+    struct cluster_lend lend[2]; /* a side that needs no survey: nothing, end true */
+};
+struct cluster_surveyed {
+    uint64_t count[2];
+    struct shuffle_survey *survey[2];
+};
+struct cluster_start {
+    uint32_t pass;
+    struct cluster_lend lend; /* the first group */
+};
+struct cluster_low {
+    uint32_t side;
+};
+struct cluster_node_progress {
+    uint64_t rows;
+};
+
+/* Orders to a node that may have restarted since: everything is said again. */
+struct cluster_commit {
+    char *out, *extension;
+    uint32_t first, count; /* workers whose parts it renames */
+};
+struct cluster_publish {
+    char *out;
+    char *text; /* of _SUCCESS.json */
+};
+struct cluster_release {
+    bool abort;
+};
+
+struct cluster_message {
+    enum cluster_message_kind kind;
+    uint64_t job; /* 0 where there is none */
+    union {
+        struct cluster_hello hello;
+        struct cluster_welcome welcome;
+        struct cluster_answer refused, failed, answer;
+        struct cluster_beat beat;
+        struct cluster_submit submit;
+        struct cluster_progress progress;
+        struct cluster_report report;
+        struct cluster_nodes nodes;
+        struct cluster_jobs jobs;
+        struct cluster_resolve resolve;
+        struct cluster_resolved resolved;
+        struct cluster_prepare prepare;
+        struct cluster_step step;
+        struct cluster_survey survey;
+        struct cluster_surveyed surveyed;
+        struct cluster_start start;
+        struct cluster_lend lend;
+        struct cluster_low low;
+        struct cluster_node_progress node_progress;
+        struct cluster_commit commit;
+        struct cluster_publish publish;
+        struct cluster_release release;
+    };
+};
+
+/* Frees what a decoded message owns, and zeroes it. The struct itself is the caller's. */
+void cluster_message_free(struct cluster_message *message);
+
+/* What a program exits with for a job's or a request's status: 0 success, 1 job failed, 3 cluster unreachable or incomplete, 4 cancelled. */
+int cluster_exit_code(enum base_status status);
+
+#endif
