@@ -92,13 +92,14 @@ static void chance_and_unit_have_their_means(void **state)
 static void zipf_has_its_shape(void **state)
 {
     (void)state;
-    enum { ITEMS = 50, DRAWS = 200000 };
+    enum { ITEMS = 50 };
+    const double draws = 200000;
     static const double exponents[] = {0.25, 0.75, 0.999999, 1, 1.000001, 1.5, 3};
     for (size_t e = 0; e < sizeof exponents / sizeof exponents[0]; e++) {
         struct base_zipf zipf;
         base_zipf_prepare(&zipf, ITEMS, exponents[e]);
         int counts[ITEMS + 1] = {0};
-        for (uint64_t i = 0; i < DRAWS; i++) {
+        for (uint64_t i = 0; i < (uint64_t)draws; i++) {
             uint64_t value = base_zipf_at(&zipf, 99, i);
             assert_in_range(value, 1, ITEMS);
             counts[value]++;
@@ -108,8 +109,8 @@ static void zipf_has_its_shape(void **state)
             total += pow(i, -exponents[e]);
         for (int i = 1; i <= ITEMS; i++) {
             double probability = pow(i, -exponents[e]) / total;
-            double deviation = sqrt(DRAWS * probability * (1 - probability));
-            assert_true(fabs(counts[i] - DRAWS * probability) < 5 * deviation + 1);
+            double deviation = sqrt(draws * probability * (1 - probability));
+            assert_true(fabs(counts[i] - draws * probability) < 5 * deviation + 1);
         }
     }
 }
