@@ -1,0 +1,29 @@
+/* The two sinks of a join: build inserts what arrives into the table, probe looks it up and gives the pairs to an output. */
+#ifndef MILLRACE_JOIN_SINKS_H
+#define MILLRACE_JOIN_SINKS_H
+
+#include "join/table.h"
+#include "shuffle/output.h"
+#include "shuffle/sink.h"
+
+/* Inserts into table (borrowed). Freed by join_sink_close. */
+enum base_status join_build_sink_open(struct join_table *table, struct shuffle_sink **sink, struct base_error *error);
+
+struct join_probe_sink_config {
+    const struct join_table *table;      /* sealed before the first row comes; borrowed */
+    const struct shuffle_key *key;       /* of probe rows; borrowed */
+    const struct shuffle_layout *layout; /* of probe rows; borrowed */
+    struct shuffle_output *output;       /* borrowed */
+    bool build_is_left;                  /* which of SQL's sides the build rows are */
+};
+
+/* Pairs are collected in arrays of SHUFFLE_BATCH_ROWS. consume says BUSY when the output does, or when this turn's budget of output rows is spent: set by
+ * join_probe_sink_turn, which the worker calls once per turn. */
+enum base_status join_probe_sink_open(const struct join_probe_sink_config *config, struct shuffle_sink **sink,
+                                      struct base_error *error);
+void join_probe_sink_turn(struct shuffle_sink *sink, uint32_t output_rows_max);
+/* Gives collected pairs to the output: BASE_OK when none is left, BASE_BUSY when the output has no room yet. The end of a probe calls it until OK. */
+enum base_status join_probe_sink_drain(struct shuffle_sink *sink, struct base_error *error);
+void join_sink_close(struct shuffle_sink *sink);
+
+#endif

@@ -1,0 +1,68 @@
+/* The table's inside, shared by its two halves: table_store.c builds it, table_probe.c reads it.
+ *
+ * Link word: what a head of the directory and the first 8 bytes of an entry hold.
+ *
+ *   63      48 47                         3  2..1  0
+ *   [ filter ][ address of an entry / 8     ][ 0 ][ R ]
+ *
+ * filter: the union of the filter bits of every entry reachable through this word; the word 0 reaches none. A new entry
+ * takes over the head's word as it is, so each entry's own word filters what comes after it, and a walk ends as soon as
+ * the rest cannot hold the key. R (in an entry's own word): this entry holds a row pointer in its second word instead
+ * of the row itself. */
+#ifndef MILLRACE_JOIN_TABLE_INTERNAL_H
+#define MILLRACE_JOIN_TABLE_INTERNAL_H
+
+#include "join/table.h"
+
+enum { JOIN_ENTRY_HEAD_BYTES = 8 };
+#define JOIN_LINK_ADDRESS UINT64_C(0x0000fffffffffff8)
+#define JOIN_LINK_REFERENCE UINT64_C(1)
+/* A resume word that reaches nothing: the row's matches are all found. */
+#define JOIN_LINK_NOTHING JOIN_LINK_REFERENCE
+
+struct join_block {
+    uint8_t *start;
+    size_t bytes, used; /* used is exact for blocks before the current one */
+};
+
+struct join_table {
+    struct base_governor *governor;
+    const struct shuffle_layout *layout;
+    const struct shuffle_key *key;
+    uint64_t *head;
+    uint64_t head_mask;
+    uint64_t rows;
+    uint64_t grow_above;  /* rows that the directory takes before it wants to be larger */
+    uint8_t *at, *limit;  /* free part of the current block */
+    uint32_t entry_bytes; /* of every entry: row behind the link word, never a reference. 0: entries differ */
+    uint32_t block_count, block_capacity, block_current;
+    struct join_block *block;
+    uint64_t block_bytes; /* of all blocks */
+    bool prefault, sealed;
+};
+
+/* Two filter bits out of 16, from hash bits 32..39 (why two: table_store.c). */
+static inline uint64_t join_link_filter(uint64_t hash)
+{
+    const uint64_t lowest = UINT64_C(1) << 48;
+    return lowest << (hash >> 32 & 15) | lowest << (hash >> 36 & 15);
+}
+
+/* May an entry reachable through link have a key with this filter? */
+static inline bool join_link_may_hold(uint64_t link, uint64_t filter)
+{
+    return (link & filter) == filter;
+}
+
+static inline uint8_t *join_link_entry(uint64_t link)
+{
+    return (uint8_t *)(uintptr_t)(link & JOIN_LINK_ADDRESS);
+}
+
+static inline const uint8_t *join_entry_row(const uint8_t *entry)
+{
+    const uint8_t *behind = entry + JOIN_ENTRY_HEAD_BYTES;
+    return base_load_u64(entry) & JOIN_LINK_REFERENCE ? (const uint8_t *)(uintptr_t)base_load_u64(behind) : behind;
+}
+
+#endif

@@ -1,0 +1,260 @@
+/* The probing half of the hash table.
+ *
+ * A probe row costs two or more cache misses that depend on each other: head, first entry, and for some the entries
+ * behind it. A single row waits for each; so rows are taken in groups of PROBE_GROUP and every step is made for the
+ * whole group before the next: prefetch the heads (of the group after this one), read heads and prefetch first entries,
+ * then in rounds compare and go one entry further. The filter in each link word drops most rows before they touch an
+ * entry that is not theirs.
+ *
+ * Where a probe may stop. The caller's arrays may fill up in the middle of a row's matches, and all it keeps is (next
+ * row, one word). So finding and handing out are two steps: a group's matches, up to PROBE_DEPTH of each row, are found
+ * in any order into a buffer, then handed out row by row. When the arrays are full, what the later rows of the group
+ * had found is dropped and found again by the next call; a group is never larger than the space left, so this is
+ * bounded by PROBE_DEPTH times the work that was asked for. A row with more matches than PROBE_DEPTH goes on alone
+ * along its chain. The word is the link to look at next; a full array whose row has nothing more to look at counts the
+ * row as done, so a resumed row always has an entry to look at.
+ *
+ * Duplicates. Equal keys share a chain, and rows inserted one after the other lie one behind the other, newest first in
+ * the chain: the walk runs backwards through memory, which the CPU's own prefetcher follows. */
+#include "base/assert.h"
+#include "join/table_internal.h"
+
+enum { PROBE_GROUP = 64, PROBE_DEPTH = 8 };
+
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
+/* What the specialisations of the probe know at compile time. */
+enum { PROBE_DIFFERING = 1 /* entries may be references */, PROBE_ANY_KEY = 2 /* else one integer of 8 bytes */ };
+
+struct probe {
+    const struct join_table *table;
+    const struct shuffle_key *key;
+    const struct shuffle_layout *layout;
+    struct shuffle_rows *rows;
+    uint32_t build_offset, probe_offset; /* of the key, unless PROBE_ANY_KEY */
+    uint32_t pairs, pairs_max;
+    const uint8_t **build_out, **probe_out;
+};
+
+struct probe_group {
+    uint32_t rows, found_sum;
+    uint32_t deep; /* rows that found PROBE_DEPTH matches and may have more */
+    uint64_t filter[PROBE_GROUP];
+    uint64_t link[PROBE_GROUP];                     /* of the rows still looking, packed to the front */
+    uint8_t looking[PROBE_GROUP];                   /* which rows these are */
+    uint8_t found[PROBE_GROUP];                     /* matches of each row */
+    const uint8_t *match[PROBE_DEPTH][PROBE_GROUP]; /* entries */
+};
+
+ALWAYS_INLINE const uint8_t *entry_row(unsigned kind, const uint8_t *entry)
+{
+    return kind & PROBE_DIFFERING ? join_entry_row(entry) : entry + JOIN_ENTRY_HEAD_BYTES;
+}
+
+ALWAYS_INLINE bool keys_equal(const struct probe *probe, unsigned kind, const uint8_t *build_row,
+                              const uint8_t *probe_row)
+{
+    if (kind & PROBE_ANY_KEY)
+        return shuffle_key_equal(probe->table->key, probe->table->layout, build_row, probe->key, probe->layout,
+                                 probe_row);
+    return base_load_u64(build_row + probe->build_offset) == base_load_u64(probe_row + probe->probe_offset);
+}
+
+ALWAYS_INLINE void pair_put(struct probe *probe, const uint8_t *build_row, const uint8_t *probe_row)
+{
+    probe->build_out[probe->pairs] = build_row;
+    probe->probe_out[probe->pairs++] = probe_row;
+}
+
+/* Walks one row's chain from link on. Returns the link to go on from when the arrays are full, 0 when nothing is left.
+ */
+ALWAYS_INLINE uint64_t chain_walk(struct probe *probe, unsigned kind, uint64_t link, uint64_t filter,
+                                  const uint8_t *probe_row)
+{
+    while (join_link_may_hold(link, filter)) {
+        if (probe->pairs == probe->pairs_max)
+            return link;
+        const uint8_t *entry = join_link_entry(link);
+        const uint8_t *build_row = entry_row(kind, entry);
+        link = base_load_u64(entry);
+        if (keys_equal(probe, kind, build_row, probe_row))
+            pair_put(probe, build_row, probe_row);
+    }
+    return 0;
+}
+
+static inline void heads_prefetch(const struct join_table *table, const uint64_t *hash, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        __builtin_prefetch(&table->head[hash[i] & table->head_mask]);
+}
+
+/* Reads the heads; keeps and prefetches the entries of those that may hold the key. Returns how many. */
+static uint32_t group_start(const struct probe *probe, struct probe_group *group)
+{
+    const struct join_table *table = probe->table;
+    const uint64_t *hash = probe->rows->hash + probe->rows->next;
+    uint32_t looking = 0;
+    for (uint32_t i = 0; i < group->rows; i++) {
+        const uint64_t link = table->head[hash[i] & table->head_mask];
+        group->filter[i] = join_link_filter(hash[i]);
+        group->found[i] = 0;
+        group->link[looking] = link;
+        group->looking[looking] = (uint8_t)i;
+        looking += join_link_may_hold(link, group->filter[i]);
+    }
+    for (uint32_t i = 0; i < looking; i++)
+        __builtin_prefetch(join_link_entry(group->link[i]));
+    return looking;
+}
+
+/* Finds the group's matches. */
+ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct probe_group *group)
+{
+    const uint8_t *const *row = probe->rows->row + probe->rows->next;
+    group->found_sum = group->deep = 0;
+    for (uint32_t looking = group_start(probe, group); looking > 0;) {
+        uint32_t kept = 0;
+        for (uint32_t i = 0; i < looking; i++) {
+            const uint8_t *entry = join_link_entry(group->link[i]);
+            const uint32_t which = group->looking[i];
+            const uint64_t link = base_load_u64(entry);
+            const uint32_t equal = keys_equal(probe, kind, entry_row(kind, entry), row[which]);
+            const uint32_t found = group->found[which];
+            group->match[found][which] = entry;
+            group->found[which] = (uint8_t)(found + equal);
+            group->found_sum += equal;
+            const uint32_t more = join_link_may_hold(link, group->filter[which]);
+            const uint32_t full = found + equal == PROBE_DEPTH;
+            group->deep += more & full;
+            group->link[kept] = link;
+            group->looking[kept] = (uint8_t)which;
+            kept += more & !full;
+        }
+        for (uint32_t i = 0; i < kept; i++)
+            __builtin_prefetch(join_link_entry(group->link[i]));
+        looking = kept;
+    }
+}
+
+/* Hands out a group whose matches all fit, with one place to spare for a write that does not count. */
+ALWAYS_INLINE void group_hand_out_all(struct probe *probe, unsigned kind, const struct probe_group *group)
+{
+    const uint8_t *const *row = probe->rows->row + probe->rows->next;
+    for (uint32_t i = 0; i < group->rows; i++) {
+        const uint32_t found = group->found[i];
+        uint32_t pairs = probe->pairs;
+        probe->build_out[pairs] = found ? entry_row(kind, group->match[0][i]) : NULL;
+        probe->probe_out[pairs] = row[i];
+        pairs += found > 0;
+        for (uint32_t j = 1; j < found; j++, pairs++) {
+            probe->build_out[pairs] = entry_row(kind, group->match[j][i]);
+            probe->probe_out[pairs] = row[i];
+        }
+        probe->pairs = pairs;
+    }
+    probe->rows->next += group->rows;
+}
+
+/* Hands out a group row by row, as far as the arrays go. False when they are full: rows->next and resume then say where
+ * to go on. */
+ALWAYS_INLINE bool group_hand_out(struct probe *probe, unsigned kind, const struct probe_group *group)
+{
+    struct shuffle_rows *rows = probe->rows;
+    for (uint32_t i = 0; i < group->rows; i++, rows->next++) {
+        const uint32_t found = group->found[i];
+        if (found == 0)
+            continue;
+        const uint32_t taken = (uint32_t)base_min_u64(found, probe->pairs_max - probe->pairs);
+        if (taken == 0)
+            return false;
+        const uint8_t *row = rows->row[rows->next];
+        for (uint32_t j = 0; j < taken; j++)
+            pair_put(probe, entry_row(kind, group->match[j][i]), row);
+        if (taken == found && found < PROBE_DEPTH)
+            continue;
+        const uint64_t rest = base_load_u64(group->match[taken - 1][i]);
+        rows->resume = chain_walk(probe, kind, rest, group->filter[i], row);
+        if (rows->resume)
+            return false;
+    }
+    return true;
+}
+
+/* The rest of the matches of the row at which the last call stopped. False when the arrays are full again. */
+ALWAYS_INLINE bool row_resume(struct probe *probe, unsigned kind)
+{
+    struct shuffle_rows *rows = probe->rows;
+    rows->resume =
+        chain_walk(probe, kind, rows->resume, join_link_filter(rows->hash[rows->next]), rows->row[rows->next]);
+    if (rows->resume)
+        return false;
+    rows->next++;
+    return true;
+}
+
+ALWAYS_INLINE void probe_run(struct probe *probe, unsigned kind)
+{
+    struct shuffle_rows *rows = probe->rows;
+    if (rows->resume && !row_resume(probe, kind))
+        return;
+    struct probe_group group;
+    uint32_t prefetched = rows->next;
+    while (rows->next < rows->count && probe->pairs < probe->pairs_max) {
+        const uint32_t left = rows->count - rows->next;
+        const uint32_t ahead = rows->next + (uint32_t)base_min_u64(left, 2 * PROBE_GROUP);
+        if (prefetched < ahead) {
+            heads_prefetch(probe->table, rows->hash + prefetched, ahead - prefetched);
+            prefetched = ahead;
+        }
+        const uint32_t space = probe->pairs_max - probe->pairs;
+        group.rows = (uint32_t)base_min_u64(base_min_u64(left, PROBE_GROUP), space);
+        group_find(probe, kind, &group);
+        if (group.deep == 0 && group.found_sum < space)
+            group_hand_out_all(probe, kind, &group);
+        else if (!group_hand_out(probe, kind, &group))
+            return;
+    }
+}
+
+/* Is the key one integer of 8 bytes with the same meaning on both sides? Then equal bits are equal keys. */
+static bool key_is_one_word(const struct probe *probe)
+{
+    const struct shuffle_key *build_key = probe->table->key;
+    if (build_key->count != 1 || build_key->part[0].class != SHUFFLE_KEY_INTEGER)
+        return false;
+    const struct shuffle_slot *build_slot = &probe->table->layout->slot[build_key->part[0].column];
+    const struct shuffle_slot *probe_slot = &probe->layout->slot[probe->key->part[0].column];
+    return build_slot->type == probe_slot->type && build_slot->width == 8 && probe_slot->width == 8;
+}
+
+void join_table_probe(const struct join_table *table, const struct shuffle_key *probe_key,
+                      const struct shuffle_layout *probe_layout, struct shuffle_rows *rows, uint32_t pairs_max,
+                      const uint8_t **build, const uint8_t **probe_rows, uint32_t *pairs)
+{
+    BASE_ASSERT(table->sealed);
+    BASE_ASSERT(probe_key->count == table->key->count);
+    struct probe probe = {.table = table,
+                          .key = probe_key,
+                          .layout = probe_layout,
+                          .rows = rows,
+                          .pairs_max = pairs_max,
+                          .build_out = build,
+                          .probe_out = probe_rows};
+    const bool differing = table->entry_bytes == 0;
+    if (rows->next < rows->count && pairs_max > 0) {
+        if (key_is_one_word(&probe)) {
+            probe.build_offset = table->layout->slot[table->key->part[0].column].offset;
+            probe.probe_offset = probe_layout->slot[probe_key->part[0].column].offset;
+            if (differing)
+                probe_run(&probe, PROBE_DIFFERING);
+            else
+                probe_run(&probe, 0);
+        } else if (differing) {
+            probe_run(&probe, PROBE_DIFFERING | PROBE_ANY_KEY);
+        } else {
+            probe_run(&probe, PROBE_ANY_KEY);
+        }
+    }
+    *pairs = probe.pairs;
+}

@@ -1,0 +1,372 @@
+/* The building half of the hash table.
+ *
+ * Shape. A directory of link words (table_internal.h) and a row store: blocks of pages in which entries lie one behind
+ * the other in the order they came, each a link word and the row (or the row's address). An insert reads and writes one
+ * random cache line, the head, which was prefetched INSERT_AHEAD rows before; everything else it touches is sequential.
+ * It compares nothing, so a key that comes a million times costs no more than a million keys.
+ *
+ * Why chains with the rows inside and not open addressing. Slots that hold rows of any width must be moved when the
+ * table grows, suffer from duplicates (a run of equal keys makes every neighbour's probe long), and must be sized for
+ * rows that may never come. Chains pay one more dependent cache miss per probe, which the probe hides by working on a
+ * group of rows at once.
+ *
+ * The filter. An address needs 48 bits, so 16 are left. They hold a Bloom filter of what the word reaches: a probe that
+ * misses mostly ends at the head without touching an entry, and one that has matched mostly ends without touching the
+ * next. With b bits set per key, the share of foreign keys let through by words that reach 1, 2 and 3 other entries is,
+ * for b = 1: 6, 12, 18 %; b = 2: 1, 5, 12 %; b = 4: 0.05, 4, 18 %. Words of a directory that is between half and wholly
+ * full mostly reach one or two; b = 2 is best there and costs two shifts, b = 4 a table of patterns. A salt instead of
+ * a filter would tell only about the first entry.
+ *
+ * Growth. The directory doubles before it holds more entries than heads. Rows stay where they are: entries are walked
+ * in the order they were written, hashed again in groups, and linked into the new directory; chains are read by nobody
+ * meanwhile, so nothing is saved of them. The old directory is given back before the new one is filled. If the budget
+ * refuses a larger directory the table goes on with longer chains, because slow is better than failed, and asks again
+ * when it has twice the rows.
+ *
+ * Lifetimes. Blocks live until the table closes and never move, so row pointers handed out by a probe stay good.
+ * Referenced rows are the caller's until then. Directory and blocks are drawn from the governor in their full size when
+ * mapped; the list of blocks is the only memory outside of it. One worker owns a table; nothing here waits for
+ * anything. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "join/table_internal.h"
+
+enum {
+    INSERT_AHEAD = 16,  /* rows between a head's prefetch and its use */
+    REHASH_GROUP = 256, /* entries hashed again at a time */
+    BLOCK_BYTES_MIN = 2 << 20,
+    BLOCK_BYTES_MAX = 64 << 20
+};
+#define HEADS_MIN UINT64_C(512)       /* one page */
+#define HEADS_MAX (UINT64_C(1) << 32) /* the hash bits below the filter's */
+
+/* ---- Row store ---- */
+
+static void block_enter(struct join_table *table, uint32_t index)
+{
+    table->block_current = index;
+    table->at = table->block[index].start;
+    table->limit = table->at + table->block[index].bytes;
+}
+
+static enum base_status block_list_reserve(struct join_table *table, struct base_error *error)
+{
+    if (table->block_count < table->block_capacity)
+        return BASE_OK;
+    const uint32_t capacity = table->block_capacity ? 2 * table->block_capacity : 16;
+    struct join_block *block = realloc(table->block, capacity * sizeof *block);
+    if (!block)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the list of a hash table's %" PRIu32 " blocks",
+                              capacity);
+    table->block = block;
+    table->block_capacity = capacity;
+    return BASE_OK;
+}
+
+static enum base_status block_append(struct join_table *table, size_t bytes, struct base_error *error)
+{
+    enum base_status status = block_list_reserve(table, error);
+    if (status)
+        return status;
+    void *pages;
+    status = base_pages_map(table->governor, BASE_HOLDER_ROWS, bytes, table->prefault, &pages, error);
+    if (status)
+        return status;
+    table->block[table->block_count++] = (struct join_block){.start = pages, .bytes = bytes};
+    table->block_bytes += bytes;
+    return BASE_OK;
+}
+
+/* Makes room for an entry of `bytes` at table->at, in the next block. Block sizes double the store until they reach
+ * their maximum. */
+static enum base_status block_next(struct join_table *table, uint64_t bytes, struct base_error *error)
+{
+    if (table->block_count)
+        table->block[table->block_current].used = (size_t)(table->at - table->block[table->block_current].start);
+    const uint32_t following = table->block_count ? table->block_current + 1 : 0;
+    if (following == table->block_count) {
+        uint64_t wanted = base_max_u64(base_min_u64(table->block_bytes, BLOCK_BYTES_MAX), bytes);
+        enum base_status status = block_append(table, base_align_up(wanted, BLOCK_BYTES_MIN), error);
+        if (status)
+            return status;
+    }
+    block_enter(table, following);
+    BASE_ASSERT((uint64_t)(table->limit - table->at) >= bytes);
+    return BASE_OK;
+}
+
+/* Maps and touches what the expected rows will need, now rather than in the middle of a build. The expectation is a
+ * guess: when the budget does not cover it, inserts take what they need as they go. */
+static void blocks_prepare(struct join_table *table, uint64_t rows_expected)
+{
+    if (rows_expected > UINT64_MAX / 2 / table->entry_bytes)
+        return;
+    while (table->block_bytes / table->entry_bytes < rows_expected) {
+        const uint64_t missing = rows_expected * table->entry_bytes - table->block_bytes;
+        if (block_append(table, base_align_up(base_min_u64(missing, BLOCK_BYTES_MAX), BLOCK_BYTES_MIN), NULL))
+            break;
+    }
+    if (table->block_count)
+        block_enter(table, 0);
+}
+
+/* ---- Directory ---- */
+
+static uint64_t directory_heads_for(uint64_t rows)
+{
+    uint64_t heads = HEADS_MIN;
+    while (heads < rows && heads < HEADS_MAX)
+        heads *= 2;
+    return heads;
+}
+
+static uint64_t directory_heads(const struct join_table *table)
+{
+    return table->head_mask + 1;
+}
+
+static enum base_status directory_open(struct join_table *table, uint64_t heads, struct base_error *error)
+{
+    void *pages;
+    enum base_status status =
+        base_pages_map(table->governor, BASE_HOLDER_DIRECTORY, heads * sizeof *table->head, true, &pages, error);
+    if (status)
+        return status;
+    table->head = pages;
+    table->head_mask = heads - 1;
+    table->grow_above = heads == HEADS_MAX ? UINT64_MAX : heads;
+    return BASE_OK;
+}
+
+static inline void head_prefetch(const struct join_table *table, uint64_t hash)
+{
+    __builtin_prefetch(&table->head[hash & table->head_mask], 1);
+}
+
+/* Puts the entry in front of its chain. reference: 0 or JOIN_LINK_REFERENCE, the entry's own R. */
+static inline void entry_link(struct join_table *table, uint8_t *entry, uint64_t hash, uint64_t reference)
+{
+    uint64_t *head = &table->head[hash & table->head_mask];
+    const uint64_t rest = *head;
+    base_store_u64(entry, rest | reference);
+    *head = (rest & ~JOIN_LINK_ADDRESS) | join_link_filter(hash) | (uint64_t)(uintptr_t)entry;
+}
+
+struct rehash_group {
+    uint32_t count;
+    uint8_t *entry[REHASH_GROUP];
+    const uint8_t *row[REHASH_GROUP];
+    uint64_t hash[REHASH_GROUP];
+};
+
+static void rehash_group_link(struct join_table *table, struct rehash_group *group)
+{
+    shuffle_key_hash_rows(table->key, table->layout, group->row, group->count, group->hash);
+    for (uint32_t i = 0; i < group->count; i++)
+        head_prefetch(table, group->hash[i]);
+    for (uint32_t i = 0; i < group->count; i++)
+        entry_link(table, group->entry[i], group->hash[i], base_load_u64(group->entry[i]) & JOIN_LINK_REFERENCE);
+    group->count = 0;
+}
+
+static uint64_t entry_size(const struct join_table *table, const uint8_t *entry)
+{
+    if (table->entry_bytes)
+        return table->entry_bytes;
+    if (base_load_u64(entry) & JOIN_LINK_REFERENCE)
+        return JOIN_ENTRY_HEAD_BYTES + sizeof(uint64_t);
+    return JOIN_ENTRY_HEAD_BYTES + base_align_up(shuffle_row_bytes(table->layout, entry + JOIN_ENTRY_HEAD_BYTES), 8);
+}
+
+static void directory_fill(struct join_table *table)
+{
+    struct rehash_group group = {.count = 0};
+    for (uint32_t i = 0; i < table->block_count && i <= table->block_current; i++) {
+        uint8_t *entry = table->block[i].start;
+        const uint8_t *end = i == table->block_current ? table->at : entry + table->block[i].used;
+        while (entry < end) {
+            group.entry[group.count] = entry;
+            group.row[group.count++] = join_entry_row(entry);
+            entry += entry_size(table, entry);
+            if (group.count == REHASH_GROUP)
+                rehash_group_link(table, &group);
+        }
+    }
+    rehash_group_link(table, &group);
+}
+
+static void directory_grow(struct join_table *table, uint64_t rows)
+{
+    uint64_t *const old = table->head;
+    const size_t old_bytes = (size_t)directory_heads(table) * sizeof *old;
+    struct base_error error;
+    if (directory_open(table, directory_heads_for(rows), &error)) {
+        base_log_warn("a hash table of %" PRIu64 " rows goes on with longer chains: %s", rows, error.text);
+        table->grow_above = 2 * rows;
+        return;
+    }
+    base_pages_unmap(table->governor, BASE_HOLDER_DIRECTORY, old, old_bytes);
+    directory_fill(table);
+}
+
+/* ---- Insert ---- */
+
+/* Rows first..last-1, for which the current block has room. row_bytes is a constant in each specialisation. */
+static inline __attribute__((always_inline)) void insert_fixed(struct join_table *table,
+                                                               const struct shuffle_rows *rows, uint32_t first,
+                                                               uint32_t last, uint32_t row_bytes)
+{
+    const size_t entry_bytes = JOIN_ENTRY_HEAD_BYTES + base_align_up(row_bytes, 8);
+    const uint64_t *const hash = rows->hash;
+    const uint32_t ahead_last = rows->count - 1;
+    uint8_t *at = table->at;
+    for (uint32_t i = first; i < last; i++) {
+        const uint32_t ahead = i + INSERT_AHEAD;
+        head_prefetch(table, hash[ahead < ahead_last ? ahead : ahead_last]);
+        entry_link(table, at, hash[i], 0);
+        memcpy(at + JOIN_ENTRY_HEAD_BYTES, rows->row[i], row_bytes);
+        at += entry_bytes;
+    }
+    table->at = at;
+}
+
+static void insert_fixed_rows(struct join_table *table, const struct shuffle_rows *rows, uint32_t first, uint32_t last)
+{
+    const uint32_t row_bytes = table->layout->row_bytes;
+    switch (row_bytes) {
+    case 8:
+        insert_fixed(table, rows, first, last, 8);
+        break;
+    case 16:
+        insert_fixed(table, rows, first, last, 16);
+        break;
+    case 24:
+        insert_fixed(table, rows, first, last, 24);
+        break;
+    case 32:
+        insert_fixed(table, rows, first, last, 32);
+        break;
+    case 64:
+        insert_fixed(table, rows, first, last, 64);
+        break;
+    default:
+        insert_fixed(table, rows, first, last, row_bytes);
+    }
+}
+
+static enum base_status insert_equal_entries(struct join_table *table, struct shuffle_rows *rows,
+                                             struct base_error *error)
+{
+    while (rows->next < rows->count) {
+        const uint64_t room = (uint64_t)(table->limit - table->at) / table->entry_bytes;
+        if (room == 0) {
+            enum base_status status = block_next(table, table->entry_bytes, error);
+            if (status)
+                return status;
+            continue;
+        }
+        const uint32_t taken = (uint32_t)base_min_u64(room, rows->count - rows->next);
+        insert_fixed_rows(table, rows, rows->next, rows->next + taken);
+        rows->next += taken;
+        table->rows += taken;
+    }
+    return BASE_OK;
+}
+
+static enum base_status insert_differing_entries(struct join_table *table, struct shuffle_rows *rows,
+                                                 struct base_error *error)
+{
+    for (; rows->next < rows->count; rows->next++) {
+        const uint32_t i = rows->next;
+        if (rows->count - i > INSERT_AHEAD)
+            head_prefetch(table, rows->hash[i + INSERT_AHEAD]);
+        const uint8_t *row = rows->row[i];
+        const uint64_t row_bytes = shuffle_row_bytes(table->layout, row);
+        const bool reference = rows->pinned && row_bytes >= JOIN_TABLE_REFERENCE_BYTES;
+        const uint64_t bytes = JOIN_ENTRY_HEAD_BYTES + (reference ? sizeof(uint64_t) : base_align_up(row_bytes, 8));
+        if ((uint64_t)(table->limit - table->at) < bytes) {
+            enum base_status status = block_next(table, bytes, error);
+            if (status)
+                return status;
+        }
+        uint8_t *entry = table->at;
+        entry_link(table, entry, rows->hash[i], reference ? JOIN_LINK_REFERENCE : 0);
+        if (reference)
+            base_store_u64(entry + JOIN_ENTRY_HEAD_BYTES, (uint64_t)(uintptr_t)row);
+        else
+            memcpy(entry + JOIN_ENTRY_HEAD_BYTES, row, row_bytes);
+        table->at += bytes;
+        table->rows++;
+    }
+    return BASE_OK;
+}
+
+enum base_status join_table_insert(struct join_table *table, struct shuffle_rows *rows, struct base_error *error)
+{
+    BASE_ASSERT(!table->sealed);
+    BASE_ASSERT(rows->next <= rows->count);
+    const uint64_t rows_after = table->rows + (rows->count - rows->next);
+    if (rows_after > table->grow_above)
+        directory_grow(table, rows_after);
+    for (uint32_t i = rows->next; i < rows->count && i - rows->next < INSERT_AHEAD; i++)
+        head_prefetch(table, rows->hash[i]);
+    return table->entry_bytes ? insert_equal_entries(table, rows, error) : insert_differing_entries(table, rows, error);
+}
+
+/* ---- The table as a whole ---- */
+
+enum base_status join_table_open(const struct join_table_config *config, struct join_table **table,
+                                 struct base_error *error)
+{
+    struct join_table *opened = calloc(1, sizeof *opened);
+    if (!opened)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a hash table's own record");
+    opened->governor = config->governor;
+    opened->layout = config->layout;
+    opened->key = config->key;
+    opened->prefault = config->prefault;
+    const bool equal = config->layout->last_variable < 0 && config->layout->row_bytes < JOIN_TABLE_REFERENCE_BYTES;
+    if (equal)
+        opened->entry_bytes = JOIN_ENTRY_HEAD_BYTES + (uint32_t)base_align_up(config->layout->row_bytes, 8);
+    enum base_status status = directory_open(opened, directory_heads_for(config->rows_expected), error);
+    if (status)
+        goto free_record;
+    if (equal && config->prefault)
+        blocks_prepare(opened, config->rows_expected);
+    *table = opened;
+    return BASE_OK;
+
+free_record:
+    free(opened);
+    return status;
+}
+
+void join_table_seal(struct join_table *table)
+{
+    table->sealed = true;
+}
+
+uint64_t join_table_rows(const struct join_table *table)
+{
+    return table->rows;
+}
+
+uint64_t join_table_bytes(const struct join_table *table)
+{
+    return directory_heads(table) * sizeof *table->head + table->block_bytes;
+}
+
+void join_table_close(struct join_table *table)
+{
+    if (!table)
+        return;
+    for (uint32_t i = 0; i < table->block_count; i++)
+        base_pages_unmap(table->governor, BASE_HOLDER_ROWS, table->block[i].start, table->block[i].bytes);
+    base_pages_unmap(table->governor, BASE_HOLDER_DIRECTORY, table->head,
+                     (size_t)directory_heads(table) * sizeof *table->head);
+    free(table->block);
+    free(table);
+}
