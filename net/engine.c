@@ -1,0 +1,170 @@
+/* The door to the engines: checks arguments, jumps through the table, and chooses an engine when asked to. */
+#include "net/engine.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "net/engine_ops.h"
+
+enum { ENGINE_SOCKETS_MAX = 1 << 20, ENGINE_FILE_OPS_MAX = 1 << 16, ENGINE_CHUNKS_MAX = 32768 };
+
+static enum base_status engine_config_check(const struct net_engine_config *config, struct base_error *error)
+{
+    if (config->sockets_max == 0 || config->sockets_max > ENGINE_SOCKETS_MAX)
+        return base_error_set(error, BASE_INVALID, "engine: sockets_max is %u, allowed are 1 to %d", config->sockets_max,
+                              ENGINE_SOCKETS_MAX);
+    if (config->file_ops_max > ENGINE_FILE_OPS_MAX)
+        return base_error_set(error, BASE_INVALID, "engine: file_ops_max is %u, allowed are 0 to %d",
+                              config->file_ops_max, ENGINE_FILE_OPS_MAX);
+    if (config->recv_chunk_bytes == 0 || config->recv_chunk_bytes > INT32_MAX)
+        return base_error_set(error, BASE_INVALID, "engine: recv_chunk_bytes is %u, allowed are 1 to %d",
+                              config->recv_chunk_bytes, INT32_MAX);
+    if (config->recv_chunk_count == 0 || config->recv_chunk_count > ENGINE_CHUNKS_MAX)
+        return base_error_set(error, BASE_INVALID, "engine: recv_chunk_count is %u, allowed are 1 to %d",
+                              config->recv_chunk_count, ENGINE_CHUNKS_MAX);
+    return BASE_OK;
+}
+
+/* All slots are filled: an engine without a feature says so in its own words, not by a NULL. */
+static void engine_assert_ops(const struct net_engine_ops *ops)
+{
+    BASE_ASSERT(ops->name && ops->enable && ops->close && ops->adopt && ops->accept && ops->connect && ops->receive);
+    BASE_ASSERT(ops->send && ops->shutdown && ops->socket_close && ops->chunk_release && ops->file_submit);
+    BASE_ASSERT(ops->wake && ops->poll);
+}
+
+enum base_status net_engine_open(enum net_engine_kind kind, const struct net_engine_config *config,
+                                 struct net_engine **engine, const char **reason, struct base_error *error)
+{
+    const char *refusal = NULL;
+    struct net_engine *opened = NULL;
+
+    enum base_status status = engine_config_check(config, error);
+    if (status != BASE_OK)
+        return status;
+    if (kind == NET_ENGINE_EPOLL) {
+        status = net_epoll_open(config, &opened, error);
+    } else {
+        status = net_uring_open(config, &opened, &refusal, error);
+        /* Only what the kernel refuses is replaced: a budget too small for the chunks is too small for epoll, too. */
+        if (status != BASE_OK && kind == NET_ENGINE_AUTO && refusal != NULL)
+            status = net_epoll_open(config, &opened, error);
+    }
+    if (status != BASE_OK)
+        return status;
+    engine_assert_ops(opened->ops);
+    opened->now_ns = base_clock_now_ns();
+    *engine = opened;
+    if (reason != NULL)
+        *reason = refusal;
+    return BASE_OK;
+}
+
+enum base_status net_engine_enable(struct net_engine *engine, struct base_error *error)
+{
+    return engine->ops->enable(engine, error);
+}
+
+void net_engine_close(struct net_engine *engine)
+{
+    if (engine != NULL)
+        engine->ops->close(engine);
+}
+
+const char *net_engine_name(const struct net_engine *engine)
+{
+    return engine->ops->name;
+}
+
+const char *net_engine_features(const struct net_engine *engine)
+{
+    return engine->features;
+}
+
+const struct net_counters *net_engine_counters(const struct net_engine *engine)
+{
+    return &engine->counters;
+}
+
+uint64_t net_engine_now_ns(const struct net_engine *engine)
+{
+    return engine->now_ns;
+}
+
+enum base_status net_socket_adopt(struct net_engine *engine, int fd, void *context, struct net_socket **socket,
+                                  struct base_error *error)
+{
+    BASE_ASSERT(fd >= 0);
+    return engine->ops->adopt(engine, fd, context, socket, error);
+}
+
+void net_socket_set_context(struct net_socket *socket, void *context)
+{
+    socket->context = context;
+}
+
+void *net_socket_context(const struct net_socket *socket)
+{
+    return socket->context;
+}
+
+enum base_status net_socket_accept(struct net_socket *listener, struct base_error *error)
+{
+    return listener->engine->ops->accept(listener, error);
+}
+
+enum base_status net_socket_connect(struct net_engine *engine, const struct net_address *address, uint64_t deadline_ns,
+                                    void *context, struct net_socket **socket, struct base_error *error)
+{
+    return engine->ops->connect(engine, address, deadline_ns, context, socket, error);
+}
+
+enum base_status net_socket_receive(struct net_socket *socket, struct base_error *error)
+{
+    return socket->engine->ops->receive(socket, error);
+}
+
+enum base_status net_socket_send(struct net_socket *socket, struct net_send_op *op)
+{
+    BASE_ASSERT(op->count > 0 && op->count <= NET_SEND_SEGMENTS_MAX);
+    BASE_ASSERT(!op->in_flight);
+    enum base_status status = socket->engine->ops->send(socket, op);
+    if (status == BASE_OK)
+        op->in_flight = 1;
+    return status;
+}
+
+void net_socket_shutdown(struct net_socket *socket)
+{
+    socket->engine->ops->shutdown(socket);
+}
+
+void net_socket_close(struct net_socket *socket, _Bool abort)
+{
+    socket->engine->ops->socket_close(socket, abort);
+}
+
+void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk)
+{
+    engine->ops->chunk_release(engine, chunk);
+}
+
+enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *op)
+{
+    BASE_ASSERT(!op->in_flight && op->fd >= 0);
+    op->done = 0;
+    enum base_status status = engine->ops->file_submit(engine, op);
+    if (status == BASE_OK)
+        op->in_flight = 1;
+    return status;
+}
+
+void net_engine_wake(struct net_engine *engine)
+{
+    engine->ops->wake(engine);
+}
+
+uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns)
+{
+    BASE_ASSERT(max > 0);
+    return engine->ops->poll(engine, events, max, wait_ns);
+}

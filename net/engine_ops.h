@@ -1,0 +1,45 @@
+/* The table an engine fills. Inside net/ only: users call net/engine.h, which checks the arguments and jumps through it. */
+#ifndef MILLRACE_NET_ENGINE_OPS_H
+#define MILLRACE_NET_ENGINE_OPS_H
+
+#include "net/engine.h"
+
+/* Every engine's struct begins with this. */
+struct net_engine {
+    const struct net_engine_ops *ops;
+    struct net_counters counters;
+    uint64_t now_ns;
+    char features[160];
+};
+
+/* Every engine's socket struct begins with this. */
+struct net_socket {
+    struct net_engine *engine;
+    void *context;
+};
+
+/* All slots are filled; net_engine_open asserts it. Meanings: the functions of the same name in net/engine.h. */
+struct net_engine_ops {
+    const char *name;
+    enum base_status (*enable)(struct net_engine *, struct base_error *);
+    void (*close)(struct net_engine *);
+    enum base_status (*adopt)(struct net_engine *, int fd, void *context, struct net_socket **, struct base_error *);
+    enum base_status (*accept)(struct net_socket *, struct base_error *);
+    enum base_status (*connect)(struct net_engine *, const struct net_address *, uint64_t deadline_ns, void *context,
+                                struct net_socket **, struct base_error *);
+    enum base_status (*receive)(struct net_socket *, struct base_error *);
+    enum base_status (*send)(struct net_socket *, struct net_send_op *);
+    void (*shutdown)(struct net_socket *);
+    void (*socket_close)(struct net_socket *, _Bool abort);
+    void (*chunk_release)(struct net_engine *, const struct net_chunk *);
+    enum base_status (*file_submit)(struct net_engine *, struct net_file_op *);
+    void (*wake)(struct net_engine *);
+    uint32_t (*poll)(struct net_engine *, struct net_event *, uint32_t max, uint64_t wait_ns);
+};
+
+/* *refusal is set (static string, for an operator) when the kernel does not let us: epoll can then take over. */
+enum base_status net_uring_open(const struct net_engine_config *, struct net_engine **, const char **refusal,
+                                struct base_error *);
+enum base_status net_epoll_open(const struct net_engine_config *, struct net_engine **, struct base_error *);
+
+#endif

@@ -1,0 +1,100 @@
+/* The epoll engine's own structures. Inside net/epoll*.c only. */
+#ifndef MILLRACE_NET_EPOLL_H
+#define MILLRACE_NET_EPOLL_H
+
+#include <stdatomic.h>
+
+#include "net/engine_ops.h"
+#include "net/list.h"
+#include "net/slots.h"
+#include "net/tcp.h"
+
+enum epoll_socket_flag {
+    EPOLL_LISTENER = 1 << 0,
+    EPOLL_ACCEPTING = 1 << 1,
+    EPOLL_CONNECTING = 1 << 2,   /* a CONNECTED event is due */
+    EPOLL_RECEIVING = 1 << 3,    /* the user asked, and neither end nor error came yet */
+    EPOLL_READABLE = 1 << 4,     /* an edge said so and no read has come back short since */
+    EPOLL_WRITABLE = 1 << 5,     /* as far as we know */
+    EPOLL_HANGUP = 1 << 6,       /* the peer's FIN or an error is in the kernel: read on until it shows */
+    EPOLL_FIN_AFTER_SEND = 1 << 7,
+    EPOLL_CLOSING = 1 << 8,
+    EPOLL_ABORT = 1 << 9,
+    EPOLL_WATCHED = 1 << 10 /* a listener that epoll watches */
+};
+
+struct epoll_socket {
+    struct net_socket base;
+    struct net_link ready;   /* in engine->ready: something to do now */
+    struct net_link starved; /* in engine->starved: readable, but there was no chunk */
+    struct net_link timed;   /* in engine->timed: deadline_ns counts */
+    struct net_send_op *op;  /* the send in flight */
+    uint64_t op_sent_bytes;
+    uint64_t deadline_ns;
+    uint32_t op_first; /* first segment that is not out entirely */
+    uint32_t slot;
+    uint32_t generation;
+    uint32_t flags;
+    int fd;
+    int connect_error; /* of a connect that failed at once */
+    int stream_error;  /* errno a send took from the socket, owed to the receiver */
+};
+
+struct epoll_engine {
+    struct net_engine base;
+    int epoll_fd, wake_fd;
+    _Atomic uint32_t wake_pending;
+    uint32_t chunk_bytes;
+    struct base_pool *chunks;
+    struct net_tcp tcp;
+    struct epoll_socket *sockets;
+    struct net_slots slots;
+    struct net_link ready, starved, timed;
+    uint64_t deadline_next_ns; /* not later than the earliest deadline in `timed` */
+    struct net_file_op **files; /* ring of the operations submitted, oldest at file_first */
+    uint32_t files_max, file_first, file_count;
+};
+
+/* Where a turn writes its events. */
+struct epoll_output {
+    struct net_event *events;
+    uint32_t count, max;
+};
+
+static inline struct net_event *epoll_event_add(struct epoll_output *output, enum net_event_kind kind,
+                                                struct epoll_socket *socket)
+{
+    BASE_ASSERT(output->count < output->max);
+    struct net_event *event = &output->events[output->count++];
+    *event = (struct net_event){.kind = kind};
+    if (socket != NULL) {
+        event->socket = &socket->base;
+        event->context = socket->base.context;
+    }
+    return event;
+}
+
+/* epoll_socket.c */
+enum base_status epoll_socket_adopt(struct net_engine *, int fd, void *context, struct net_socket **,
+                                    struct base_error *);
+enum base_status epoll_socket_accept(struct net_socket *, struct base_error *);
+enum base_status epoll_socket_connect(struct net_engine *, const struct net_address *, uint64_t deadline_ns,
+                                      void *context, struct net_socket **, struct base_error *);
+enum base_status epoll_socket_receive(struct net_socket *, struct base_error *);
+enum base_status epoll_socket_send(struct net_socket *, struct net_send_op *);
+void epoll_socket_shutdown(struct net_socket *);
+void epoll_socket_close(struct net_socket *, _Bool abort);
+/* Takes what epoll_wait said into the socket's flags. */
+void epoll_socket_notice(struct epoll_socket *socket, uint32_t kernel_events);
+/* Does the socket's next piece of work; at most one chunk, one send or one accepted connection. */
+void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output);
+/* Ends what is past its deadline. */
+void epoll_sockets_expire(struct epoll_engine *engine);
+/* A chunk came back: the sockets that waited for one are ready again. */
+void epoll_sockets_feed(struct epoll_engine *engine);
+
+/* epoll_file.c */
+enum base_status epoll_file_submit(struct net_engine *, struct net_file_op *);
+void epoll_files_turn(struct epoll_engine *engine, struct epoll_output *output);
+
+#endif

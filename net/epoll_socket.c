@@ -1,0 +1,429 @@
+/* Sockets of the epoll engine: see the essay in epoll.c. */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "net/epoll.h"
+
+static struct epoll_engine *epoll_engine_of(struct epoll_socket *socket)
+{
+    return (struct epoll_engine *)socket->base.engine;
+}
+
+static uint64_t epoll_tag(const struct epoll_socket *socket)
+{
+    return (uint64_t)socket->generation << 32 | socket->slot;
+}
+
+/* The next thing this socket could do, as a bit of its flags; 0: nothing until the kernel or the user speaks. */
+static uint32_t epoll_socket_work(const struct epoll_socket *socket)
+{
+    uint32_t flags = socket->flags;
+
+    if (flags & EPOLL_CLOSING)
+        return EPOLL_CLOSING;
+    if (flags & EPOLL_CONNECTING)
+        return flags & (EPOLL_WRITABLE | EPOLL_HANGUP) ? EPOLL_CONNECTING : 0;
+    if (flags & EPOLL_ACCEPTING)
+        return flags & EPOLL_READABLE ? EPOLL_ACCEPTING : 0;
+    if (socket->op != NULL && (flags & EPOLL_WRITABLE))
+        return EPOLL_WRITABLE;
+    if ((flags & EPOLL_RECEIVING) && (flags & EPOLL_READABLE) && !net_list_linked(&socket->starved))
+        return EPOLL_RECEIVING;
+    return 0;
+}
+
+static void epoll_socket_queue(struct epoll_socket *socket)
+{
+    if (epoll_socket_work(socket) != 0)
+        net_list_append(&epoll_engine_of(socket)->ready, &socket->ready);
+}
+
+static void epoll_socket_set_deadline(struct epoll_socket *socket, uint64_t deadline_ns)
+{
+    struct epoll_engine *engine = epoll_engine_of(socket);
+
+    if (net_list_empty(&engine->timed) || deadline_ns < engine->deadline_next_ns)
+        engine->deadline_next_ns = deadline_ns;
+    socket->deadline_ns = deadline_ns;
+    net_list_append(&engine->timed, &socket->timed);
+}
+
+/* Owns fd from here on, unless it is a listener; closes it on error. */
+static enum base_status epoll_socket_take(struct epoll_engine *engine, int fd, void *context, uint32_t flags,
+                                          struct epoll_socket **taken, struct base_error *error)
+{
+    enum base_status status;
+    uint32_t slot = net_slots_take(&engine->slots);
+
+    if (slot == NET_SLOT_NONE) {
+        status = base_error_set(error, BASE_TOO_LARGE, "all %u sockets of this engine are open", engine->slots.count);
+        goto fail;
+    }
+    struct epoll_socket *socket = &engine->sockets[slot];
+    *socket = (struct epoll_socket){.base = {.engine = &engine->base, .context = context},
+                                    .slot = slot,
+                                    .generation = socket->generation,
+                                    .flags = flags,
+                                    .fd = fd};
+    net_list_init(&socket->ready);
+    net_list_init(&socket->starved);
+    net_list_init(&socket->timed);
+    struct epoll_event interest = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.u64 = epoll_tag(socket)};
+    if (!(flags & EPOLL_LISTENER) && epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &interest) != 0) {
+        status = base_error_set_errno(error, errno, "engine epoll: cannot watch a socket");
+        socket->fd = -1;
+        net_slots_give(&engine->slots, slot);
+        goto fail;
+    }
+    *taken = socket;
+    return BASE_OK;
+
+fail:
+    if (!(flags & EPOLL_LISTENER))
+        close(fd);
+    return status;
+}
+
+enum base_status epoll_socket_adopt(struct net_engine *base, int fd, void *context, struct net_socket **socket,
+                                    struct base_error *error)
+{
+    struct epoll_engine *engine = (struct epoll_engine *)base;
+    struct epoll_socket *taken;
+    uint32_t flags = net_tcp_listens(fd) ? EPOLL_LISTENER : EPOLL_WRITABLE;
+
+    enum base_status status = net_tcp_adopt(&engine->tcp, fd, flags == EPOLL_LISTENER, error);
+    if (status != BASE_OK)
+        return status;
+    status = epoll_socket_take(engine, fd, context, flags, &taken, error);
+    if (status == BASE_OK)
+        *socket = &taken->base;
+    return status;
+}
+
+/* Level-triggered. Not watched at all while accepting has to wait: EPOLLHUP would be reported even without interest. */
+static void epoll_listener_watch(struct epoll_socket *listener, bool watch)
+{
+    struct epoll_engine *engine = epoll_engine_of(listener);
+    struct epoll_event event = {.events = EPOLLIN, .data.u64 = epoll_tag(listener)};
+
+    if (watch != ((listener->flags & EPOLL_WATCHED) != 0)) {
+        int failed = epoll_ctl(engine->epoll_fd, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener->fd, &event);
+        BASE_ASSERT(!failed);
+        listener->flags ^= EPOLL_WATCHED;
+    }
+}
+
+enum base_status epoll_socket_accept(struct net_socket *base, struct base_error *error)
+{
+    struct epoll_socket *listener = (struct epoll_socket *)base;
+
+    if (!(listener->flags & EPOLL_LISTENER))
+        return base_error_set(error, BASE_INVALID, "accepting on a socket that does not listen");
+    BASE_ASSERT(!(listener->flags & (EPOLL_ACCEPTING | EPOLL_CLOSING)));
+    listener->flags |= EPOLL_ACCEPTING;
+    epoll_listener_watch(listener, true);
+    return BASE_OK;
+}
+
+enum base_status epoll_socket_connect(struct net_engine *base, const struct net_address *address, uint64_t deadline_ns,
+                                      void *context, struct net_socket **socket, struct base_error *error)
+{
+    struct epoll_engine *engine = (struct epoll_engine *)base;
+    struct epoll_socket *taken;
+    int fd;
+
+    enum base_status status = net_tcp_socket(&engine->tcp, address, &fd, error);
+    if (status != BASE_OK)
+        return status;
+    /* Connect first, watch then: an unconnected socket reports EPOLLHUP. */
+    int connect_error = connect(fd, &address->any, address->bytes) == 0 ? 0 : errno;
+    uint32_t flags = EPOLL_CONNECTING | (connect_error == EINPROGRESS ? 0 : EPOLL_WRITABLE);
+    status = epoll_socket_take(engine, fd, context, flags, &taken, error);
+    if (status != BASE_OK)
+        return status;
+    taken->connect_error = connect_error == EINPROGRESS ? 0 : connect_error;
+    epoll_socket_set_deadline(taken, deadline_ns);
+    epoll_socket_queue(taken);
+    *socket = &taken->base;
+    return BASE_OK;
+}
+
+enum base_status epoll_socket_receive(struct net_socket *base, struct base_error *error)
+{
+    struct epoll_socket *socket = (struct epoll_socket *)base;
+
+    if (socket->flags & (EPOLL_LISTENER | EPOLL_CONNECTING))
+        return base_error_set(error, BASE_INVALID, "receiving on a socket that is not connected");
+    BASE_ASSERT(!(socket->flags & (EPOLL_RECEIVING | EPOLL_CLOSING)));
+    socket->flags |= EPOLL_RECEIVING;
+    epoll_socket_queue(socket);
+    return BASE_OK;
+}
+
+enum base_status epoll_socket_send(struct net_socket *base, struct net_send_op *op)
+{
+    struct epoll_socket *socket = (struct epoll_socket *)base;
+
+    BASE_ASSERT(!(socket->flags & (EPOLL_LISTENER | EPOLL_CONNECTING | EPOLL_CLOSING | EPOLL_FIN_AFTER_SEND)));
+    if (socket->op != NULL)
+        return BASE_BUSY;
+    socket->op = op;
+    socket->op_first = 0;
+    socket->op_sent_bytes = 0;
+    epoll_socket_queue(socket);
+    return BASE_OK;
+}
+
+void epoll_socket_shutdown(struct net_socket *base)
+{
+    struct epoll_socket *socket = (struct epoll_socket *)base;
+
+    if (socket->flags & EPOLL_CLOSING)
+        return;
+    socket->flags |= EPOLL_FIN_AFTER_SEND;
+    if (socket->op == NULL)
+        (void)shutdown(socket->fd, SHUT_WR);
+}
+
+void epoll_socket_close(struct net_socket *base, _Bool abort)
+{
+    struct epoll_socket *socket = (struct epoll_socket *)base;
+
+    if (socket->flags & EPOLL_CLOSING)
+        return;
+    socket->flags |= EPOLL_CLOSING | (abort ? EPOLL_ABORT : 0);
+    net_list_unlink(&socket->starved);
+    epoll_socket_queue(socket);
+}
+
+void epoll_socket_notice(struct epoll_socket *socket, uint32_t kernel_events)
+{
+    if (kernel_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        socket->flags |= EPOLL_READABLE;
+    if (kernel_events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+        socket->flags |= EPOLL_WRITABLE;
+    if (kernel_events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        socket->flags |= EPOLL_HANGUP;
+    epoll_socket_queue(socket);
+}
+
+void epoll_sockets_feed(struct epoll_engine *engine)
+{
+    struct net_link *link;
+    while ((link = net_list_pop(&engine->starved)) != NULL)
+        epoll_socket_queue(NET_LIST_ENTRY(link, struct epoll_socket, starved));
+}
+
+void epoll_sockets_expire(struct epoll_engine *engine)
+{
+    uint64_t next_ns = NET_WAIT_FOREVER;
+
+    if (net_list_empty(&engine->timed) || engine->base.now_ns < engine->deadline_next_ns)
+        return;
+    for (struct net_link *link = engine->timed.next, *next; link != &engine->timed; link = next) {
+        struct epoll_socket *socket = NET_LIST_ENTRY(link, struct epoll_socket, timed);
+        next = link->next;
+        if (socket->deadline_ns > engine->base.now_ns) {
+            next_ns = base_min_u64(next_ns, socket->deadline_ns);
+            continue;
+        }
+        net_list_unlink(link);
+        if (socket->flags & EPOLL_CLOSING)
+            continue;
+        if (socket->flags & EPOLL_ACCEPTING) {
+            epoll_listener_watch(socket, true);
+        } else if (epoll_socket_work(socket) == 0) {
+            socket->connect_error = ETIMEDOUT;
+            socket->flags |= EPOLL_WRITABLE;
+            epoll_socket_queue(socket);
+        }
+    }
+    engine->deadline_next_ns = next_ns;
+}
+
+/* One event of the socket's end at a time, as there is room: what was in flight, then CLOSED. */
+static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *output)
+{
+    struct epoll_engine *engine = epoll_engine_of(socket);
+    struct net_event *event;
+
+    if (socket->flags & EPOLL_CONNECTING) {
+        socket->flags &= ~(uint32_t)EPOLL_CONNECTING;
+        event = epoll_event_add(output, NET_EVENT_CONNECTED, socket);
+        event->status = BASE_CANCELLED;
+        return;
+    }
+    if (socket->op != NULL) {
+        socket->op->in_flight = 0;
+        socket->op = NULL;
+        event = epoll_event_add(output, NET_EVENT_SENT, socket);
+        event->status = BASE_CANCELLED;
+        event->bytes = socket->op_sent_bytes;
+        return;
+    }
+    if (socket->flags & EPOLL_LISTENER) {
+        epoll_listener_watch(socket, false);
+    } else {
+        if (socket->flags & EPOLL_ABORT)
+            net_tcp_stop(socket->fd, true);
+        close(socket->fd);
+    }
+    net_list_unlink(&socket->timed);
+    epoll_event_add(output, NET_EVENT_CLOSED, socket);
+    socket->fd = -1;
+    socket->generation++;
+    net_slots_give(&engine->slots, socket->slot);
+}
+
+static void epoll_turn_connect(struct epoll_socket *socket, struct epoll_output *output)
+{
+    int os_error = socket->connect_error;
+    socklen_t bytes = sizeof os_error;
+
+    if (os_error == 0)
+        (void)getsockopt(socket->fd, SOL_SOCKET, SO_ERROR, &os_error, &bytes);
+    socket->flags &= ~(uint32_t)EPOLL_CONNECTING;
+    net_list_unlink(&socket->timed);
+    struct net_event *event = epoll_event_add(output, NET_EVENT_CONNECTED, socket);
+    event->os_error = os_error;
+    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
+    if (os_error == 0)
+        socket->flags |= EPOLL_WRITABLE;
+}
+
+static void epoll_turn_accept(struct epoll_socket *listener, struct epoll_output *output)
+{
+    struct epoll_engine *engine = epoll_engine_of(listener);
+    struct epoll_socket *accepted;
+
+    engine->base.counters.syscalls++;
+    int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && !net_accept_transient(errno)) {
+        net_accept_complain(errno, engine->base.now_ns);
+        epoll_listener_watch(listener, false);
+        epoll_socket_set_deadline(listener, engine->base.now_ns + NET_ACCEPT_RETRY_NS);
+    }
+    if (fd < 0) {
+        /* Level-triggered: whatever is left will be reported again. */
+        listener->flags &= ~(uint32_t)EPOLL_READABLE;
+        return;
+    }
+    net_tcp_apply(&engine->tcp, fd);
+    if (epoll_socket_take(engine, fd, NULL, EPOLL_WRITABLE, &accepted, NULL) == BASE_OK)
+        epoll_event_add(output, NET_EVENT_ACCEPTED, listener)->accepted = &accepted->base;
+    else
+        net_accept_complain(0, engine->base.now_ns);
+}
+
+static void epoll_send_finished(struct epoll_socket *socket, int os_error, struct epoll_output *output)
+{
+    BASE_ASSERT(socket->op->in_flight);
+    socket->op->in_flight = 0;
+    socket->op = NULL;
+    socket->stream_error = os_error;
+    if (os_error == 0 && (socket->flags & EPOLL_FIN_AFTER_SEND))
+        (void)shutdown(socket->fd, SHUT_WR);
+    struct net_event *event = epoll_event_add(output, NET_EVENT_SENT, socket);
+    event->os_error = os_error;
+    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
+    event->bytes = socket->op_sent_bytes;
+}
+
+static void epoll_turn_send(struct epoll_socket *socket, struct epoll_output *output)
+{
+    struct net_counters *counters = &socket->base.engine->counters;
+    struct iovec *segments = socket->op->segments + socket->op_first;
+    size_t count = socket->op->count - socket->op_first;
+    size_t wanted = net_send_left(socket->op, socket->op_first);
+    struct msghdr message = {.msg_iov = segments, .msg_iovlen = count};
+
+    counters->syscalls++;
+    ssize_t sent = count == 1 ? send(socket->fd, segments->iov_base, segments->iov_len, MSG_NOSIGNAL)
+                              : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+        if (errno == EAGAIN)
+            socket->flags &= ~(uint32_t)EPOLL_WRITABLE;
+        else if (errno != EINTR)
+            epoll_send_finished(socket, errno, output);
+        return;
+    }
+    counters->sent_bytes += (uint64_t)sent;
+    socket->op_sent_bytes += (uint64_t)sent;
+    if ((size_t)sent < wanted) {
+        counters->short_sends++;
+        net_send_advance(socket->op, &socket->op_first, (size_t)sent);
+        socket->flags &= ~(uint32_t)EPOLL_WRITABLE;
+        return;
+    }
+    counters->sends++;
+    epoll_send_finished(socket, 0, output);
+}
+
+static void epoll_receive_ended(struct epoll_socket *socket, int os_error, struct epoll_output *output)
+{
+    /* A send that failed took the socket's error with it; what then looks like the peer's FIN is none. */
+    if (os_error == 0)
+        os_error = socket->stream_error;
+    socket->flags &= ~(uint32_t)EPOLL_RECEIVING;
+    struct net_event *event = epoll_event_add(output, NET_EVENT_RECEIVED, socket);
+    event->os_error = os_error;
+    event->status = os_error == 0 ? BASE_END : base_status_from_errno(os_error);
+}
+
+static void epoll_turn_receive(struct epoll_socket *socket, struct epoll_output *output)
+{
+    struct epoll_engine *engine = epoll_engine_of(socket);
+    struct net_counters *counters = &engine->base.counters;
+
+    uint8_t *data = base_pool_take(engine->chunks);
+    if (data == NULL) {
+        counters->receive_starved++;
+        net_list_append(&engine->starved, &socket->starved);
+        return;
+    }
+    counters->syscalls++;
+    ssize_t got = recv(socket->fd, data, engine->chunk_bytes, 0);
+    if (got <= 0) {
+        int os_error = got == 0 ? 0 : errno;
+        base_pool_give(engine->chunks, data);
+        if (os_error == EAGAIN)
+            socket->flags &= ~(uint32_t)EPOLL_READABLE;
+        else if (os_error != EINTR)
+            epoll_receive_ended(socket, os_error, output);
+        return;
+    }
+    if ((size_t)got < engine->chunk_bytes && !(socket->flags & EPOLL_HANGUP))
+        socket->flags &= ~(uint32_t)EPOLL_READABLE;
+    counters->receives++;
+    counters->received_bytes += (uint64_t)got;
+    struct net_event *event = epoll_event_add(output, NET_EVENT_RECEIVED, socket);
+    event->chunk = (struct net_chunk){.data = data, .bytes = (uint32_t)got, .capacity = engine->chunk_bytes};
+    event->bytes = (uint64_t)got;
+}
+
+void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output)
+{
+    switch (epoll_socket_work(socket)) {
+    case EPOLL_CLOSING:
+        epoll_turn_close(socket, output);
+        break;
+    case EPOLL_CONNECTING:
+        epoll_turn_connect(socket, output);
+        break;
+    case EPOLL_ACCEPTING:
+        epoll_turn_accept(socket, output);
+        break;
+    case EPOLL_WRITABLE:
+        epoll_turn_send(socket, output);
+        break;
+    case EPOLL_RECEIVING:
+        epoll_turn_receive(socket, output);
+        break;
+    default:
+        break;
+    }
+    if (socket->fd >= 0)
+        epoll_socket_queue(socket);
+}

@@ -1,0 +1,172 @@
+/* Socket options.
+ *
+ * TCP_USER_TIMEOUT is left alone on purpose. It looks like the way to notice a dead peer soon, but Linux also counts the time
+ * a receiver keeps its window closed: a sender with 1200 ms gives up after 1.7 s although the peer answers every
+ * window probe (tests/net/test_conformance.c holds a receiver back for longer than that). Backpressure is how a busy worker
+ * slows its senders down here, for as long as its disk takes, so dead nodes are the control plane's to notice. */
+#include "net/tcp.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+/* 0, or a positive errno. */
+static int tcp_try_congestion(int fd, const char *name)
+{
+    return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0 : errno;
+}
+
+static void tcp_complain_congestion(const char *name, int os_error)
+{
+    static atomic_flag said = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&said))
+        base_log_warn("TCP congestion control \"%s\" cannot be set (%s); the next best is used: add it to "
+                      "net.ipv4.tcp_allowed_congestion_control, or load its module",
+                      name, strerror(os_error));
+}
+
+void net_tcp_choose(const struct net_engine_config *config, struct net_tcp *tcp)
+{
+    const char *candidates[] = {config->congestion, "cubic", "reno"};
+
+    *tcp = (struct net_tcp){.send_buffer_bytes = config->send_buffer_bytes,
+                            .recv_buffer_bytes = config->recv_buffer_bytes};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (candidates[i] == NULL)
+            continue;
+        int os_error = strlen(candidates[i]) < sizeof tcp->congestion ? tcp_try_congestion(fd, candidates[i]) : EINVAL;
+        if (os_error == 0) {
+            strcpy(tcp->congestion, candidates[i]);
+            break;
+        }
+        if (i == 0)
+            tcp_complain_congestion(candidates[i], os_error);
+    }
+    close(fd);
+}
+
+void net_tcp_apply(const struct net_tcp *tcp, int fd)
+{
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (tcp->congestion[0] != '\0')
+        (void)tcp_try_congestion(fd, tcp->congestion);
+    if (tcp->send_buffer_bytes != 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &tcp->send_buffer_bytes, sizeof tcp->send_buffer_bytes);
+    if (tcp->recv_buffer_bytes != 0)
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &tcp->recv_buffer_bytes, sizeof tcp->recv_buffer_bytes);
+}
+
+void net_tcp_describe(const struct net_tcp *tcp, char *text, size_t text_bytes)
+{
+    char fallback[16] = "unknown";
+    socklen_t fallback_bytes = sizeof fallback;
+
+    if (tcp->congestion[0] != '\0') {
+        snprintf(text, text_bytes, "congestion=%s", tcp->congestion);
+        return;
+    }
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, fallback, &fallback_bytes);
+        close(fd);
+    }
+    snprintf(text, text_bytes, "congestion=%.15s(default)", fallback);
+}
+
+bool net_tcp_listens(int fd)
+{
+    int listens = 0;
+    socklen_t bytes = sizeof listens;
+    return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens != 0;
+}
+
+enum base_status net_tcp_socket(const struct net_tcp *tcp, const struct net_address *address, int *fd,
+                                struct base_error *error)
+{
+    int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (made < 0) {
+        char text[64];
+        net_address_format(address, text);
+        return base_error_set_errno(error, errno, "no socket to connect to %s", text);
+    }
+    net_tcp_apply(tcp, made);
+    *fd = made;
+    return BASE_OK;
+}
+
+enum base_status net_tcp_adopt(const struct net_tcp *tcp, int fd, bool listener, struct base_error *error)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        enum base_status status = base_error_set_errno(error, errno, "descriptor %d cannot be made non-blocking", fd);
+        if (!listener)
+            close(fd);
+        return status;
+    }
+    net_tcp_apply(tcp, fd);
+    return BASE_OK;
+}
+
+void net_tcp_stop(int fd, bool abort_connection)
+{
+    /* Connecting to "no address" resets a TCP connection at once, whoever else holds the file; closing with a zero linger time
+     * would wait until the last holder (a slot of the ring) is gone. */
+    struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+    if (abort_connection)
+        (void)connect(fd, &nowhere, sizeof nowhere);
+    else
+        (void)shutdown(fd, SHUT_RDWR);
+}
+
+bool net_accept_transient(int os_error)
+{
+    return os_error == EAGAIN || os_error == EINTR || os_error == ECONNABORTED || os_error == EPROTO;
+}
+
+void net_accept_complain(int os_error, uint64_t now_ns)
+{
+    static _Atomic uint64_t quiet_until_ns;
+    uint64_t until_ns = atomic_load_explicit(&quiet_until_ns, memory_order_relaxed);
+
+    if (now_ns < until_ns ||
+        !atomic_compare_exchange_strong(&quiet_until_ns, &until_ns, now_ns + BASE_NS_PER_S))
+        return;
+    if (os_error == 0)
+        base_log_warn("a connection was accepted and dropped: all sockets of this worker's engine are in use");
+    else
+        base_log_warn("cannot accept connections (%s), trying again soon; if open files are the limit, raise ulimit -n",
+                      strerror(os_error));
+}
+
+void net_send_advance(struct net_send_op *op, uint32_t *first, size_t bytes)
+{
+    while (*first < op->count && bytes >= op->segments[*first].iov_len) {
+        bytes -= op->segments[*first].iov_len;
+        (*first)++;
+    }
+    if (bytes > 0) {
+        BASE_ASSERT(*first < op->count);
+        op->segments[*first].iov_base = (char *)op->segments[*first].iov_base + bytes;
+        op->segments[*first].iov_len -= bytes;
+    }
+}
+
+size_t net_send_left(const struct net_send_op *op, uint32_t first)
+{
+    size_t bytes = 0;
+    for (uint32_t i = first; i < op->count; i++)
+        bytes += op->segments[i].iov_len;
+    return bytes;
+}

@@ -1,0 +1,358 @@
+/* The io_uring engine: one ring per worker, owned by the thread that enables it.
+ *
+ * A turn. Submits only note what is wanted (`wants`, the todo lists). net_engine_poll stages the notes as submission
+ * entries, enters the kernel once - submitting, running its deferred task work and waiting in the same call - and turns
+ * completions into events. With nothing staged and nothing announced by the kernel a poll that may not wait makes no
+ * system call at all.
+ *
+ * Requests. Every request carries kind, slot and generation. A socket has at most one request of a kind in flight; its bit in
+ * `armed` is set when it is staged and cleared by its last completion, the one without IORING_CQE_F_MORE. So `armed == 0`
+ * says that the kernel holds nothing of the socket, and only then is its record, its descriptor and its slot in the
+ * ring's file table let go. A completion for a generation that is gone is counted and dropped; none is expected.
+ *
+ * Closing has three steps: stop (shutdown, or a reset when aborting), join (cancel by descriptor, which also finds
+ * multishot requests, and await each last completion; a cancel that missed is repeated after a millisecond), release.
+ *
+ * Receiving: one multishot request per socket draws chunks from a ring of provided buffers that all sockets share. A chunk belongs
+ * to the user until released. When the ring is empty the request ends with ENOBUFS and its socket queues up in
+ * `starved`; see uring_receive.c for why nobody waits there forever.
+ *
+ * Waking: the ring watches an eventfd with a multishot poll, and the flag beside it carries the meaning.
+ *
+ * The ring is created disabled, so that it may be opened on one thread and owned by another (the kernel holds a
+ * SINGLE_ISSUER ring's owner to that). The completion queue is sized for all requests that can be in flight; if accept bursts
+ * overflow it all the same, the kernel keeps the rest and the next enter brings it. */
+#include "net/uring.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { URING_ENTRIES_MIN = 32, URING_ENTRIES_MAX = 1024, URING_COMPLETIONS_MAX = 65536, URING_WAIT_S_MAX = 1 << 30 };
+
+static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
+{
+    uint32_t power = min;
+    while (power < value && power < max)
+        power *= 2;
+    return power;
+}
+
+struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
+{
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
+
+    if (sqe != NULL)
+        return sqe;
+    engine->base.counters.enters++;
+    engine->base.counters.syscalls++;
+    (void)io_uring_submit(&engine->ring); /* a refusal (EBUSY) shows as a queue that stays full */
+    return io_uring_get_sqe(&engine->ring);
+}
+
+/* What an operator can do about a ring that the kernel does not give; NULL: not a matter of io_uring being allowed. */
+static const char *uring_refusal(int os_error)
+{
+    switch (os_error) {
+    case EPERM: {
+        char setting = '0';
+        FILE *file = fopen("/proc/sys/kernel/io_uring_disabled", "re");
+        if (file != NULL) {
+            int got = fgetc(file);
+            setting = got == EOF ? '0' : (char)got;
+            fclose(file);
+        }
+        if (setting == '2')
+            return "io_uring is disabled for everyone (sysctl kernel.io_uring_disabled=2)";
+        if (setting == '1')
+            return "io_uring is disabled for this user (sysctl kernel.io_uring_disabled=1): join the group of "
+                   "kernel.io_uring_group";
+        return "io_uring_setup is not permitted (EPERM): allow it in the seccomp profile of this container";
+    }
+    case EACCES:
+        return "io_uring_setup is denied (EACCES): allow it in this host's security policy";
+    case ENOSYS:
+        return "io_uring_setup does not exist here (ENOSYS): a seccomp profile hides it, or the kernel is built without it";
+    case EINVAL:
+        return "this kernel's io_uring is too old (deferred task work needs Linux 6.1)";
+    case ENOMEM:
+        return "the limit of locked memory is too small for an io_uring: raise ulimit -l";
+    default:
+        return NULL;
+    }
+}
+
+/* Halves the ring while the kernel says ENOMEM: the limit of locked memory counts for unprivileged users. */
+static int uring_create(struct uring_engine *engine, const struct net_engine_config *config)
+{
+    uint64_t sockets = config->sockets_max, files = config->file_ops_max;
+    uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
+    uint32_t completions = uring_power_of_two(config->recv_chunk_count /* each chunk's completion */
+                                                  + 4 * sockets         /* last receive, send, connect or accept, cancel */
+                                                  + files + 8,
+                                              2 * entries, URING_COMPLETIONS_MAX);
+    for (;; entries /= 2, completions /= 2) {
+        struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                                                  IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL |
+                                                  IORING_SETUP_CLAMP | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
+                                         .cq_entries = completions};
+        int result = io_uring_queue_init_params(entries, &engine->ring, &params);
+        if (result != -ENOMEM || entries / 2 < URING_ENTRIES_MIN)
+            return result;
+    }
+}
+
+static enum base_status uring_enable(struct net_engine *base, struct base_error *error)
+{
+    struct uring_engine *engine = (struct uring_engine *)base;
+    char congestion[48];
+
+    int result = io_uring_enable_rings(&engine->ring);
+    if (result < 0)
+        return base_error_set_errno(error, -result, "engine uring: cannot enable the ring");
+    engine->registered_ring = io_uring_register_ring_fd(&engine->ring) == 1;
+    uring_chunks_enable(engine);
+    net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
+    snprintf(base->features, sizeof base->features, "defer-taskrun%s%s multishot-accept multishot-receive %s",
+             engine->registered_ring ? " registered-ring" : "", engine->fixed_files ? " registered-files" : "",
+             congestion);
+    return BASE_OK;
+}
+
+static void uring_close(struct net_engine *base)
+{
+    struct uring_engine *engine = (struct uring_engine *)base;
+
+    if (engine->sockets != NULL)
+        BASE_ASSERT(net_slots_taken(&engine->slots) == 0);
+    if (engine->files != NULL)
+        BASE_ASSERT(net_slots_taken(&engine->file_slots) == 0);
+    uring_chunks_close(engine);
+    if (engine->ring_open)
+        io_uring_queue_exit(&engine->ring);
+    if (engine->wake_fd >= 0)
+        close(engine->wake_fd);
+    net_slots_close(&engine->slots);
+    net_slots_close(&engine->file_slots);
+    free(engine->sockets);
+    free(engine->files);
+    free(engine);
+}
+
+/* The eventfd is never read: with a multishot poll every write is a completion of its own. A second wake before the owner saw
+ * the first costs no system call. */
+static void uring_wake(struct net_engine *base)
+{
+    struct uring_engine *engine = (struct uring_engine *)base;
+    uint64_t one = 1;
+
+    if (atomic_exchange(&engine->wake_pending, 1) == 0) {
+        ssize_t written = write(engine->wake_fd, &one, sizeof one);
+        (void)written; /* fails only after 2^64 wakes */
+    }
+}
+
+static void uring_stage_wake(struct uring_engine *engine)
+{
+    struct io_uring_sqe *sqe;
+
+    if (engine->wake_armed || (sqe = uring_sqe(engine)) == NULL)
+        return;
+    io_uring_prep_poll_multishot(sqe, engine->wake_fd, POLLIN);
+    io_uring_sqe_set_data64(sqe, uring_user_data(URING_WAKE, 0, 0));
+    engine->wake_armed = true;
+}
+
+/* The one system call of a turn. A refusal that will pass (completions to reap first, a signal, memory) is left to the next
+ * turn: what is staged stays staged. */
+static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
+{
+    struct io_uring *ring = &engine->ring;
+    struct net_counters *counters = &engine->base.counters;
+    int result;
+
+    if (wait_ns == 0) {
+        unsigned announced = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
+        if (io_uring_sq_ready(ring) == 0 && !(announced & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)))
+            return;
+        result = io_uring_submit_and_get_events(ring);
+    } else {
+        uint64_t seconds = base_min_u64(wait_ns / BASE_NS_PER_S, URING_WAIT_S_MAX);
+        struct __kernel_timespec limit = {.tv_sec = (long long)seconds, .tv_nsec = (long long)(wait_ns % BASE_NS_PER_S)};
+        struct io_uring_cqe *first;
+        uint64_t before_ns = base_clock_now_ns();
+        result = io_uring_submit_and_wait_timeout(ring, &first, 1, &limit, NULL);
+        engine->base.now_ns = base_clock_now_ns();
+        counters->waits++;
+        counters->wait_ns += engine->base.now_ns - before_ns;
+    }
+    counters->enters++;
+    counters->syscalls++;
+    BASE_ASSERT(result >= 0 || result == -EBUSY || result == -ETIME || result == -EINTR || result == -EAGAIN ||
+                result == -ENOMEM);
+}
+
+static uint32_t uring_dispatch(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
+{
+    uint64_t kind = cqe->user_data >> 56;
+
+    if (kind < URING_SOCKET_KINDS)
+        return uring_socket_complete(engine, cqe, event);
+    if (kind == URING_FILE)
+        return uring_file_complete(engine, cqe, event);
+    if (!(cqe->flags & IORING_CQE_F_MORE))
+        engine->wake_armed = false;
+    return 0;
+}
+
+static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events, uint32_t max)
+{
+    struct io_uring_cqe *cqe;
+    unsigned head, seen = 0;
+    uint32_t count = 0;
+
+    io_uring_for_each_cqe(&engine->ring, head, cqe)
+    {
+        if (count == max)
+            break;
+        count += uring_dispatch(engine, cqe, &events[count]);
+        seen++;
+    }
+    io_uring_cq_advance(&engine->ring, seen);
+    engine->base.counters.completions += seen;
+
+    while (count < max && !net_list_empty(&engine->finished)) {
+        struct uring_socket *socket = NET_LIST_ENTRY(engine->finished.next, struct uring_socket, finished);
+        (void)uring_socket_finish(socket, &events[count++]);
+    }
+    if (count < max && atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0 &&
+        atomic_exchange(&engine->wake_pending, 0) != 0) {
+        engine->base.counters.wakeups++;
+        uring_event_fill(&events[count++], NET_EVENT_WOKEN, NULL);
+    }
+    return count;
+}
+
+/* Time until something must be looked at: 0 when there is something already. */
+static uint64_t uring_wait_limit(struct uring_engine *engine, uint64_t wait_ns)
+{
+    if (io_uring_cq_ready(&engine->ring) > 0 || !net_list_empty(&engine->finished) ||
+        !net_list_empty(&engine->todo) || !net_list_empty(&engine->files_todo) ||
+        (!net_list_empty(&engine->starved) && engine->chunks_free > 0) ||
+        atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0)
+        return 0;
+    if (net_list_empty(&engine->timed))
+        return wait_ns;
+    uint64_t now_ns = engine->base.now_ns;
+    return base_min_u64(wait_ns, engine->deadline_next_ns > now_ns ? engine->deadline_next_ns - now_ns : 0);
+}
+
+static uint32_t uring_poll(struct net_engine *base, struct net_event *events, uint32_t max, uint64_t wait_ns)
+{
+    struct uring_engine *engine = (struct uring_engine *)base;
+
+    base->now_ns = base_clock_now_ns();
+    uint64_t until_ns = wait_ns < NET_WAIT_FOREVER - base->now_ns ? base->now_ns + wait_ns : NET_WAIT_FOREVER;
+    for (;;) {
+        uint64_t left_ns = NET_WAIT_FOREVER;
+        if (until_ns != NET_WAIT_FOREVER)
+            left_ns = until_ns > base->now_ns ? until_ns - base->now_ns : 0;
+        uring_sockets_expire(engine);
+        uring_receive_feed(engine);
+        uring_stage_wake(engine);
+        uring_sockets_stage(engine);
+        uring_files_stage(engine);
+        uring_enter(engine, uring_wait_limit(engine, left_ns));
+        uint32_t count = uring_reap(engine, events, max);
+        if (count > 0 || left_ns == 0)
+            return count;
+        base->now_ns = base_clock_now_ns();
+    }
+}
+
+static const struct net_engine_ops uring_ops = {
+    .name = "uring",
+    .enable = uring_enable,
+    .close = uring_close,
+    .adopt = uring_socket_adopt,
+    .accept = uring_socket_accept,
+    .connect = uring_socket_connect,
+    .receive = uring_socket_receive,
+    .send = uring_socket_send,
+    .shutdown = uring_socket_shutdown,
+    .socket_close = uring_socket_close,
+    .chunk_release = uring_chunk_release,
+    .file_submit = uring_file_submit,
+    .wake = uring_wake,
+    .poll = uring_poll,
+};
+
+static enum base_status uring_open_tables(struct uring_engine *engine, const struct net_engine_config *config,
+                                          struct base_error *error)
+{
+    engine->sockets = calloc(config->sockets_max, sizeof *engine->sockets);
+    if (engine->sockets == NULL || net_slots_open(&engine->slots, config->sockets_max) != BASE_OK ||
+        uring_files_open(engine, config->file_ops_max) != BASE_OK)
+        return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u sockets", config->sockets_max);
+    for (uint32_t i = 0; i < config->sockets_max; i++)
+        engine->sockets[i].fd = -1;
+    return BASE_OK;
+}
+
+static enum base_status uring_open_kernel(struct uring_engine *engine, const struct net_engine_config *config,
+                                          const char **refusal, struct base_error *error)
+{
+    int result = uring_create(engine, config);
+    if (result < 0) {
+        *refusal = uring_refusal(-result);
+        return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
+    }
+    engine->ring_open = true;
+    engine->fixed_files = io_uring_register_files_sparse(&engine->ring, config->sockets_max) == 0;
+    engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (engine->wake_fd < 0)
+        return base_error_set_errno(error, errno, "engine uring: eventfd");
+    return BASE_OK;
+}
+
+enum base_status net_uring_open(const struct net_engine_config *config, struct net_engine **opened,
+                                const char **refusal, struct base_error *error)
+{
+    struct uring_engine *engine = calloc(1, sizeof *engine);
+    enum base_status status;
+
+    if (engine == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory");
+    engine->base.ops = &uring_ops;
+    engine->wake_fd = -1;
+    engine->governor = config->governor;
+    net_list_init(&engine->todo);
+    net_list_init(&engine->files_todo);
+    net_list_init(&engine->starved);
+    net_list_init(&engine->timed);
+    net_list_init(&engine->finished);
+    status = uring_open_tables(engine, config, error);
+    if (status != BASE_OK)
+        goto fail;
+    status = uring_open_kernel(engine, config, refusal, error);
+    if (status != BASE_OK)
+        goto fail;
+    status = uring_chunks_open(engine, config, refusal, error);
+    if (status != BASE_OK)
+        goto fail;
+    net_tcp_choose(config, &engine->tcp);
+    *opened = &engine->base;
+    return BASE_OK;
+
+fail:
+    uring_close(&engine->base);
+    return status;
+}
