@@ -87,8 +87,8 @@ static void deliver(struct sim_engine *engine, struct net_event *to)
     counters->completions++;
     struct sim_socket *socket = (struct sim_socket *)to->socket;
     to->context = socket ? socket->base.context : to->file->context;
-    uint64_t facts[] = {engine->base.now_ns, engine->number,  (uint64_t)to->kind,         (uint64_t)to->status,
-                        to->bytes,           to->chunk.bytes, socket ? socket->number : 0};
+    uint64_t facts[] = {engine->base.now_ns, engine->number, (uint64_t)to->kind,         (uint64_t)to->status,
+                        to->bytes,           to->chunk.id,   socket ? socket->number : 0};
     engine->world->trace = net_sim_hash(engine->world->trace, facts, sizeof facts);
     switch (to->kind) {
     case NET_EVENT_RECEIVED:

@@ -71,25 +71,25 @@ static void accept_step(struct sim_due *due)
     struct sim_socket *listener = SIM_OWNER(due, struct sim_socket, receive);
     struct sim_engine *engine = engine_of(listener);
     struct sim_link *link = TAILQ_FIRST(&listener->listener->backlog);
-    if (!link || listener->closing || engine->sockets_open >= engine->config.sockets_max)
+    if (!link || listener->closing)
         return;
-    struct sim_socket *socket = socket_make(engine, SIM_SOCKET_OPEN, NULL);
-    if (!socket) {
-        net_sim_schedule_at(engine->world, due, engine->world->now_ns + BASE_NS_PER_MS, accept_step);
-        return;
-    }
     TAILQ_REMOVE(&listener->listener->backlog, link, waiting);
     listener->listener->backlog_count--;
-    attach(socket, link, 1);
-    net_sim_ready_socket(listener, NET_EVENT_ACCEPTED, 0)->accepted = &socket->base;
+    struct sim_socket *socket = NULL;
+    if (slot_check(engine, NULL) == BASE_OK)
+        socket = socket_make(engine, SIM_SOCKET_OPEN, NULL);
+    if (socket) {
+        attach(socket, link, 1);
+        net_sim_ready_socket(listener, NET_EVENT_ACCEPTED, 0)->accepted = &socket->base;
+    } else {
+        net_sim_link_leave(link, 1, false); /* as the real engines: accepted, then dropped */
+    }
     net_sim_accept_nudge(listener);
 }
 
 void net_sim_accept_nudge(struct sim_socket *listener)
 {
-    const struct sim_engine *engine = engine_of(listener);
-    if (listener->accepting && !listener->closing && !TAILQ_EMPTY(&listener->listener->backlog) &&
-        engine->sockets_open < engine->config.sockets_max)
+    if (listener->accepting && !listener->closing && !TAILQ_EMPTY(&listener->listener->backlog))
         net_sim_schedule(world_of(listener), &listener->receive, accept_step);
 }
 
@@ -139,9 +139,11 @@ enum base_status net_sim_adopt(struct net_engine *base, int fd, void *context, s
 
 enum base_status net_sim_accept(struct net_socket *base, struct base_error *error)
 {
-    (void)error;
     struct sim_socket *listener = (struct sim_socket *)base;
-    BASE_ASSERT(listener->state == SIM_SOCKET_LISTENER && !listener->accepting && !listener->closing);
+    BASE_ASSERT(listener->state != SIM_SOCKET_DEAD);
+    if (listener->state != SIM_SOCKET_LISTENER)
+        return base_error_set(error, BASE_INVALID, "accepting on a socket that does not listen");
+    BASE_ASSERT(!listener->accepting && !listener->closing);
     listener->accepting = true;
     net_sim_accept_nudge(listener);
     return BASE_OK;
@@ -166,7 +168,7 @@ static void connect_finish(struct sim_socket *socket, enum base_status status, i
 
 static void connect_deadline(struct sim_due *due)
 {
-    connect_finish(SIM_OWNER(due, struct sim_socket, deadline), BASE_TIMEOUT, 0);
+    connect_finish(SIM_OWNER(due, struct sim_socket, deadline), BASE_TIMEOUT, ETIMEDOUT);
 }
 
 static void connect_step(struct sim_due *due)
@@ -272,7 +274,9 @@ static void receive_step(struct sim_due *due)
     if (net_sim_percent(world, world->config.short_percent))
         chunk.bytes = 1 + (uint32_t)base_random_below(&world->random, chunk.bytes);
     net_sim_pipe_take(in, chunk.data, chunk.bytes);
-    net_sim_ready_socket(socket, NET_EVENT_RECEIVED, 0)->chunk = chunk;
+    struct net_event *event = net_sim_ready_socket(socket, NET_EVENT_RECEIVED, 0);
+    event->chunk = chunk;
+    event->bytes = chunk.bytes;
     if (link->ends[!socket->side])
         net_sim_socket_nudge(link->ends[!socket->side]);
     net_sim_socket_nudge(socket);
@@ -296,9 +300,11 @@ void net_sim_starved_nudge(struct sim_engine *engine)
 
 enum base_status net_sim_receive(struct net_socket *base, struct base_error *error)
 {
-    (void)error;
     struct sim_socket *socket = (struct sim_socket *)base;
-    BASE_ASSERT(socket->state == SIM_SOCKET_OPEN && !socket->closing && !socket->receiving);
+    BASE_ASSERT(socket->state != SIM_SOCKET_DEAD);
+    if (socket->state != SIM_SOCKET_OPEN)
+        return base_error_set(error, BASE_INVALID, "receiving on a socket that is not connected");
+    BASE_ASSERT(!socket->closing && !socket->receiving);
     socket->receiving = true;
     net_sim_socket_nudge(socket);
     return BASE_OK;
@@ -391,7 +397,12 @@ static void send_step(struct sim_due *due)
     }
     BASE_ASSERT(socket->send_step == SIM_SEND_REPORT);
     socket->send_step = SIM_SEND_NONE;
-    net_sim_ready_socket(socket, NET_EVENT_SENT, socket->op_errno)->bytes = socket->op_done;
+    struct net_event *event = net_sim_ready_socket(socket, NET_EVENT_SENT, socket->op_errno);
+    event->bytes = socket->op_done;
+    if (socket->op_cancelled)
+        event->status = BASE_CANCELLED;
+    if (event->status == BASE_OK)
+        engine_of(socket)->base.counters.sends++;
     if (socket->shutdown_asked && !socket->closing)
         net_sim_schedule(world_of(socket), &socket->shut, shut_step);
     close_try(socket);
@@ -420,8 +431,8 @@ enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op)
         socket->op_bytes += op->segments[i].iov_len;
     socket->op_hash = op_hash(op);
     socket->op_errno = 0;
+    socket->op_cancelled = false;
     socket->send_step = SIM_SEND_TRANSFER;
-    engine_of(socket)->base.counters.sends++;
     net_sim_schedule(world_of(socket), &socket->send, send_step);
     return BASE_OK;
 }
@@ -500,7 +511,7 @@ void net_sim_socket_close(struct net_socket *base, _Bool abort)
     socket->closing = true;
     socket->close_abort = abort;
     if (socket->state == SIM_SOCKET_CONNECTING)
-        connect_finish(socket, BASE_CANCELLED, ECANCELED);
+        connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {
         /* The kernel may be in the middle of it: some more may go out, even all. */
         net_sim_cancel(world, &socket->send);
@@ -509,7 +520,7 @@ void net_sim_socket_close(struct net_socket *base, _Bool abort)
             socket->send_step = send_transfer(socket);
         if (socket->send_step != SIM_SEND_REPORT) {
             socket->send_step = SIM_SEND_REPORT;
-            socket->op_errno = ECANCELED;
+            socket->op_cancelled = true;
         }
         net_sim_schedule(world, &socket->send, send_step);
     }
@@ -523,10 +534,4 @@ void net_sim_closed_delivered(struct sim_socket *socket)
     LIST_REMOVE(socket, in_engine);
     LIST_INSERT_HEAD(&engine->dead, socket, in_engine);
     engine->sockets_open--;
-    struct sim_socket *other;
-    LIST_FOREACH(other, &engine->sockets, in_engine)
-    {
-        if (other->state == SIM_SOCKET_LISTENER)
-            net_sim_accept_nudge(other);
-    }
 }

@@ -88,7 +88,8 @@ struct sim_socket {
     size_t op_offset;    /* and this byte of it */
     uint64_t op_bytes, op_done;
     uint64_t op_hash; /* of the caller's bytes at submit */
-    int op_errno;     /* 0, or ECANCELED, EPIPE, ECONNRESET */
+    int op_errno;     /* 0, EPIPE, ECONNRESET */
+    bool op_cancelled;
 
     LIST_ENTRY(sim_socket) in_engine; /* open, or dead */
     LIST_ENTRY(sim_socket) adopter;
@@ -195,7 +196,7 @@ void net_sim_shutdown(struct net_socket *socket);
 void net_sim_socket_close(struct net_socket *socket, _Bool abort);
 /* Something changed at the other end or in the pipes: goes on with what waited for it. */
 void net_sim_socket_nudge(struct sim_socket *socket);
-/* A connection waits or a socket slot came free. */
+/* A connection may wait. */
 void net_sim_accept_nudge(struct sim_socket *listener);
 /* A chunk came free. */
 void net_sim_starved_nudge(struct sim_engine *engine);
