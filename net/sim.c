@@ -71,7 +71,7 @@ static void heap_down(struct net_sim_world *world, uint32_t place, struct sim_du
 void net_sim_schedule_at(struct net_sim_world *world, struct sim_due *due, uint64_t due_ns,
                          void (*fire)(struct sim_due *))
 {
-    if (due->slot)
+    if (due->slot || due->staged_by)
         return;
     BASE_ASSERT(world->heap_count < world->heap_capacity);
     due->fire = fire;
@@ -90,8 +90,33 @@ void net_sim_schedule(struct net_sim_world *world, struct sim_due *due, void (*f
     net_sim_schedule_at(world, due, world->now_ns + delay_ns, fire);
 }
 
+void net_sim_stage(struct sim_engine *engine, struct sim_due *due, void (*fire)(struct sim_due *))
+{
+    BASE_ASSERT(!due->slot && !due->staged_by);
+    due->fire = fire;
+    due->staged_by = engine;
+    TAILQ_INSERT_TAIL(&engine->staged, due, staged);
+}
+
+static void unstage(struct sim_due *due)
+{
+    TAILQ_REMOVE(&due->staged_by->staged, due, staged);
+    due->staged_by = NULL;
+}
+
+void net_sim_stage_flush(struct sim_engine *engine)
+{
+    struct sim_due *due;
+    while ((due = TAILQ_FIRST(&engine->staged))) {
+        unstage(due);
+        net_sim_schedule(engine->world, due, due->fire);
+    }
+}
+
 void net_sim_cancel(struct net_sim_world *world, struct sim_due *due)
 {
+    if (due->staged_by)
+        unstage(due);
     if (!due->slot)
         return;
     uint32_t place = due->slot - 1;
@@ -183,13 +208,14 @@ void net_sim_world_close(struct net_sim_world *world)
     free(world);
 }
 
-/* Somebody's next poll makes a difference: it finds events, or room in the queue for what was refused. */
+/* Somebody's next poll makes a difference: it finds events, hands over submits, or makes room for what was refused. */
 static bool polls_matter(const struct net_sim_world *world)
 {
     struct sim_engine *engine;
     LIST_FOREACH(engine, &world->engines, all)
     {
-        if (engine->ready_count || engine->queue_full || atomic_load_explicit(&engine->woken, memory_order_acquire))
+        if (engine->ready_count || engine->queue_full || !TAILQ_EMPTY(&engine->staged) ||
+            atomic_load_explicit(&engine->woken, memory_order_acquire))
             return true;
     }
     return false;

@@ -132,6 +132,7 @@ static uint32_t sim_poll(struct net_engine *base, struct net_event *events, uint
     engine->queue_full = false;
     engine->base.counters.enters++;
     engine->base.counters.syscalls++;
+    net_sim_stage_flush(engine);
     net_sim_run(world);
     engine->base.now_ns = world->now_ns;
     if (max == 0)
@@ -272,6 +273,7 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
     opened->base.ops = &sim_ops;
     opened->base.now_ns = world->now_ns;
     strcpy(opened->base.features, "seeded");
+    TAILQ_INIT(&opened->staged);
     opened->world = world;
     opened->number = ++world->engines_made;
     LIST_INSERT_HEAD(&world->engines, opened, all);

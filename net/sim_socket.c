@@ -214,7 +214,7 @@ enum base_status net_sim_connect(struct net_engine *base, const struct net_addre
     }
     made->to = *address;
     attach(made, link, 0);
-    net_sim_schedule(engine->world, &made->connect, connect_step);
+    net_sim_stage(engine, &made->connect, connect_step);
     if (deadline_ns != NET_WAIT_FOREVER)
         net_sim_schedule_at(engine->world, &made->deadline, deadline_ns, connect_deadline);
     *socket = &made->base;
@@ -433,7 +433,7 @@ enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op)
     socket->op_errno = 0;
     socket->op_cancelled = false;
     socket->send_step = SIM_SEND_TRANSFER;
-    net_sim_schedule(world_of(socket), &socket->send, send_step);
+    net_sim_stage(engine_of(socket), &socket->send, send_step);
     return BASE_OK;
 }
 
@@ -513,10 +513,11 @@ void net_sim_socket_close(struct net_socket *base, _Bool abort)
     if (socket->state == SIM_SOCKET_CONNECTING)
         connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {
-        /* The kernel may be in the middle of it: some more may go out, even all. */
+        /* The kernel, if it has seen the send, may be in the middle of it: some more may go out, even all. */
+        bool unseen = socket->send.staged_by != NULL;
         net_sim_cancel(world, &socket->send);
         socket->send_step = SIM_SEND_TRANSFER;
-        if (base_random_chance(&world->random, 1, 2))
+        if (!unseen && base_random_chance(&world->random, 1, 2))
             socket->send_step = send_transfer(socket);
         if (socket->send_step != SIM_SEND_REPORT) {
             socket->send_step = SIM_SEND_REPORT;
