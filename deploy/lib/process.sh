@@ -1,0 +1,121 @@
+# shellcheck shell=bash
+# Daemons and their pid files.
+#
+# A pid alone names no process for long: the kernel gives it to the next one. A pid file therefore holds three words,
+# pid, start time in clock ticks since boot, and boot id, which together name one process for ever. A process counts as
+# ours only if all three agree and its command line has "millraced" in it.
+
+BOOT_ID_FILE=/proc/sys/kernel/random/boot_id
+
+# process_stat PID: sets stat_state and stat_start from /proc/PID/stat; false when there is no such process.
+process_stat()
+{
+    local text words
+    text=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
+    # The second field is the program's name in parentheses and may itself hold blanks and parentheses.
+    read -r -a words <<<"${text##*) }"
+    stat_state=${words[0]}
+    stat_start=${words[19]}
+}
+
+# process_read PIDFILE: sets process_pid and process_state, one of running, stopped, dead. Dead is also what became
+# another process's pid, and a zombie, which nobody may be there to reap.
+process_read()
+{
+    local pid start boot command
+    process_pid=0
+    process_state=dead
+    { read -r pid start boot <"$1"; } 2>/dev/null || return 0
+    process_pid=$pid
+    [[ $pid =~ ^[1-9][0-9]*$ ]] || return 0
+    [ "$boot" = "$(<"$BOOT_ID_FILE")" ] || return 0
+    process_stat "$pid" || return 0
+    [ "$stat_start" = "$start" ] || return 0
+    command=$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline") || return 0
+    [[ $command == *millraced* ]] || return 0
+    case $stat_state in
+    Z | X) ;;
+    T | t) process_state=stopped ;;
+    *) process_state=running ;;
+    esac
+}
+
+process_lives()
+{
+    process_read "$1"
+    [ "$process_state" != dead ]
+}
+
+# process_start PIDFILE LOG COMMAND...: starts a daemon in a session of its own, so that a Ctrl-C at the terminal does
+# not reach it, and without our open files: a caller that reads our output through a pipe would wait for its end until
+# the daemon stops, and a lock would stay held. It writes its own pid file before it becomes COMMAND: however early the caller is killed, a daemon that
+# runs has a pid file, and `down` finds it. Returns once the file is there.
+process_start()
+{
+    local pid_file=$1 log=$2 tries
+    shift 2
+    rm -f "$pid_file"
+    # shellcheck disable=SC2016 # expanded by the shell that becomes the daemon
+    setsid bash -c '
+        for fd in /proc/$$/fd/*; do
+            fd=${fd##*/}
+            [ "$fd" -le 2 ] || eval "exec $fd>&-"
+        done
+        text=$(</proc/$$/stat)
+        read -r -a words <<<"${text##*) }"
+        read -r boot <"$1"
+        echo "$$ ${words[19]} $boot" >"$2.new" && mv "$2.new" "$2" || exit 1
+        shift 2
+        exec "$@"' millraced-start "$BOOT_ID_FILE" "$pid_file" "$@" \
+        </dev/null >>"$log" 2>&1 &
+    for ((tries = 0; tries < 500; tries++)); do
+        [ -e "$pid_file" ] && return 0
+        sleep 0.01
+    done
+    warn "could not start ${*: -1}: no pid file $pid_file after 5 s"
+    return 1
+}
+
+# process_stop_all PIDFILE...: SIGTERM to all of them at once, SIGKILL to those that are still there after 5 s. Their
+# pid files go. False, after a message, when one outlives even that.
+process_stop_all()
+{
+    local pid_file status=0
+    for pid_file in "$@"; do
+        process_read "$pid_file"
+        [ "$process_state" = dead ] && continue
+        kill -TERM "$process_pid" 2>/dev/null || true
+        # A stopped process takes SIGTERM only once it goes on.
+        [ "$process_state" = stopped ] && kill -CONT "$process_pid" 2>/dev/null
+    done
+    process_await_end 500 "$@" || true
+    for pid_file in "$@"; do
+        process_read "$pid_file"
+        [ "$process_state" = dead ] && continue
+        warn "$(basename "$pid_file") (pid $process_pid) did not stop within 5 s of SIGTERM: killing it"
+        kill -KILL "$process_pid" 2>/dev/null || true
+    done
+    process_await_end 300 "$@" || true
+    for pid_file in "$@"; do
+        if process_lives "$pid_file"; then
+            warn "$(basename "$pid_file") (pid $process_pid) survived SIGKILL; it is kept in the records"
+            status=1
+        else
+            rm -f "$pid_file"
+        fi
+    done
+    return $status
+}
+
+# process_await_end TRIES PIDFILE...: waits until all have ended, TRIES hundredths of a second at most.
+process_await_end()
+{
+    local tries=$1 pid_file
+    shift
+    for pid_file in "$@"; do
+        while process_lives "$pid_file"; do
+            ((tries-- > 0)) || return 1
+            sleep 0.01
+        done
+    done
+}

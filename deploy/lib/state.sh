@@ -1,0 +1,83 @@
+# shellcheck shell=bash
+# Where a cluster on this machine keeps what it knows: one folder per cluster, STATE, mode 0700:
+#
+#   settings        what `up` was asked for and chose, one "key=value" a line
+#   pids/NAME       pid files (process.sh) of the coordinator and of n1 to nN
+#   logs/NAME       what each wrote
+#   coordinator/    the coordinator's own state
+#
+# The folder itself is what is locked, so that no lock file has to outlive the cluster.
+
+# state_root: the folder that holds the clusters of this user.
+state_root()
+{
+    if [ -n "${XDG_RUNTIME_DIR:-}" ] && [ -d "$XDG_RUNTIME_DIR" ] && [ -w "$XDG_RUNTIME_DIR" ]; then
+        echo "$XDG_RUNTIME_DIR/millrace"
+    elif [ -d /run ] && [ -w /run ]; then
+        echo /run/millrace
+    else
+        echo "/tmp/millrace-$(id -u)"
+    fi
+}
+
+# state_make_folder FOLDER: makes it, ours and closed to others; in /tmp somebody else may have been there first.
+state_make_folder()
+{
+    mkdir -m 0700 "$1" 2>/dev/null || [ -d "$1" ] || fail 1 "cannot make the folder $1"
+    { [ -O "$1" ] && [ ! -L "$1" ]; } || fail 1 "$1 is not a folder of this user: remove it, or set XDG_RUNTIME_DIR"
+}
+
+# state_lock NAME: sets STATE, makes the folder and locks it until the script ends or calls state_remove.
+state_lock()
+{
+    local root
+    root=$(state_root)
+    STATE=$root/$1
+    while :; do
+        state_make_folder "$root"
+        state_make_folder "$STATE"
+        { exec {cluster_lock}<"$STATE"; } 2>/dev/null || continue # removed by a `down` in between
+        flock --timeout 120 "$cluster_lock" ||
+            fail 1 "cluster $1 is busy: another deploy/cluster up or down has been at work for 2 minutes"
+        # The one before us may have been a `down` that removed the folder: then this is a lock on nothing.
+        [ "$STATE" -ef "/proc/self/fd/$cluster_lock" ] && break
+        exec {cluster_lock}<&-
+    done
+    mkdir -p "$STATE/pids" "$STATE/logs" "$STATE/coordinator"
+}
+
+# state_find NAME: sets STATE, changes nothing.
+state_find()
+{
+    STATE=$(state_root)/$1
+}
+
+state_remove()
+{
+    rm -rf "$STATE"
+    exec {cluster_lock}<&-
+    rmdir "$(dirname "$STATE")" 2>/dev/null || true # stays while there are other clusters
+}
+
+# state_save: writes the settings. They are global variables, named like the keys but in capitals.
+SETTINGS="via nodes workers memory engine mtu rate bin subnet coordinator"
+
+state_save()
+{
+    local key upper
+    for key in $SETTINGS; do
+        upper=${key^^}
+        printf '%s=%s\n' "$key" "${!upper}"
+    done >"$STATE/settings.new"
+    mv "$STATE/settings.new" "$STATE/settings"
+}
+
+# state_load: reads them back; false when the cluster has none.
+state_load()
+{
+    local key value
+    [ -r "$STATE/settings" ] || return 1
+    while IFS='=' read -r key value; do
+        [[ " $SETTINGS " == *" $key "* ]] && printf -v "${key^^}" '%s' "$value"
+    done <"$STATE/settings"
+}
