@@ -1,0 +1,62 @@
+/* The mesh: one worker's ways to every other worker for the time of a job. Between nodes a connection (the
+ * lower-numbered worker connects), inside a node a mailbox pair, to itself a call. The exchanges of a job share it: a
+ * frame header says to which exchange it belongs. Connections are opened with a preamble both ways (magic, protocol
+ * version, job, token, source and destination worker); anything else is closed and counted, never believed.
+ *
+ * Receiving never waits for sending. When a sink says BUSY the connection (or mailbox) it happened on keeps its chunk
+ * (frame) and place, further chunks queue up behind, the engine runs out of chunks, and TCP carries the pressure back.
+ */
+#ifndef MILLRACE_SHUFFLE_MESH_H
+#define MILLRACE_SHUFFLE_MESH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "net/engine.h"
+#include "shuffle/mailbox.h"
+
+struct shuffle_mesh;
+struct shuffle_exchange;
+
+enum { SHUFFLE_TOKEN_BYTES = 16, SHUFFLE_EXCHANGES_MAX = 4 };
+
+struct shuffle_mesh_config {
+    struct net_engine *engine;
+    struct base_governor *governor;
+    uint32_t worker, workers;          /* this one's number, and P */
+    uint32_t local_first, local_count; /* workers of this node are numbered contiguously */
+    const struct net_address *address; /* P data addresses; own node's are not looked at; borrowed */
+    const char *const *node_name;      /* P names, for messages; borrowed */
+    int listener_fd;                   /* borrowed; stays open. -1 when there is one node only */
+    uint64_t job;
+    uint8_t token[SHUFFLE_TOKEN_BYTES];
+    struct shuffle_mailroom *mailroom; /* NULL when local_count is 1 */
+    uint64_t connect_timeout_ns;
+};
+
+enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, struct shuffle_mesh **mesh,
+                                   struct base_error *error);
+/* Starts connecting and accepting. */
+enum base_status shuffle_mesh_connect(struct shuffle_mesh *mesh, struct base_error *error);
+bool shuffle_mesh_connected(const struct shuffle_mesh *mesh);
+/* Every socket event of the engine (ACCEPTED, CONNECTED, RECEIVED, SENT, CLOSED). An error is the job's end: it names
+ * the peer's node. */
+enum base_status shuffle_mesh_event(struct shuffle_mesh *mesh, const struct net_event *event, struct base_error *error);
+/* Once per turn: looks into mailboxes, retries rows a sink had no room for, checks deadlines, starts staged sends.
+ * *worked is set true when something moved. */
+enum base_status shuffle_mesh_turn(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
+/* Earliest deadline it waits for (engine time), or UINT64_MAX. */
+uint64_t shuffle_mesh_deadline_ns(const struct shuffle_mesh *mesh);
+
+/* Bytes of payload sent to and received from each worker over connections since opening (P entries each; own node's
+ * stay 0). */
+const uint64_t *shuffle_mesh_sent_bytes(const struct shuffle_mesh *mesh);
+const uint64_t *shuffle_mesh_received_bytes(const struct shuffle_mesh *mesh);
+
+/* Starts closing (graceful or abort): no more deliveries. Then keep feeding events and turns until shuffle_mesh_closed;
+ * then free. */
+void shuffle_mesh_close(struct shuffle_mesh *mesh, bool abort);
+bool shuffle_mesh_closed(const struct shuffle_mesh *mesh);
+void shuffle_mesh_free(struct shuffle_mesh *mesh);
+
+#endif
