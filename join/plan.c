@@ -1,0 +1,309 @@
+/* Planning: from a request in words and two resolved relations to a plan. Pure: no disk, no network. In order: keys
+ * (names, classes), items of the result, what must travel (keys and items, each column once), the build side, settings.
+ */
+#include "join/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "join/words.h"
+#include "shuffle/frame.h"
+
+enum { PLAN_ROW_GUESS_BYTES = 32 };
+
+static const char *const plan_side_words[2] = {"left", "right"};
+
+uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
+{
+    if (relation->placement == SHUFFLE_GENERATED)
+        return relation->generator.rows * relation->generator.row_bytes;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        bytes += relation->file[i].bytes;
+    return bytes;
+}
+
+uint64_t join_plan_relation_rows(const struct shuffle_relation *relation)
+{
+    if (relation->placement == SHUFFLE_GENERATED)
+        return relation->generator.rows;
+    const uint64_t bytes = join_plan_relation_bytes(relation);
+    if (relation->format != SHUFFLE_FORMAT_FIXED)
+        return bytes / PLAN_ROW_GUESS_BYTES;
+    uint64_t row_bytes = 0;
+    for (uint32_t i = 0; i < relation->schema.count; i++)
+        row_bytes += relation->schema.field[i].width;
+    return row_bytes > 0 ? bytes / row_bytes : 0;
+}
+
+/* Adds `column` of the source to what travels, unless it does already; returns its place. */
+static uint32_t plan_project(struct join_side *side, uint32_t column)
+{
+    for (uint32_t i = 0; i < side->project_count; i++)
+        if (side->project[i] == column)
+            return i;
+    BASE_ASSERT(side->project_count < side->relation.schema.count);
+    side->project[side->project_count] = column;
+    return side->project_count++;
+}
+
+/* Finds a column of one side by name, or says what there is to choose from. */
+static enum base_status plan_find(const struct join_plan *plan, uint32_t side, const char *name, uint32_t *column,
+                                  struct base_error *error)
+{
+    const struct shuffle_schema *schema = &plan->side[side].relation.schema;
+    const int found = shuffle_schema_find(schema, name);
+    if (found >= 0) {
+        *column = (uint32_t)found;
+        return BASE_OK;
+    }
+    char list[400];
+    join_words_columns(schema, list, sizeof list);
+    const char *where = plan->sides == 1 ? "input" : plan_side_words[side];
+    return base_error_set(error, BASE_NOT_FOUND, "the %s has no column \"%s\"; its columns are %s", where, name, list);
+}
+
+static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint32_t column,
+                                     enum shuffle_key_class class)
+{
+    struct join_side *of = &plan->side[side];
+    of->key.part[of->key.count++] = (struct shuffle_key_part){.column = plan_project(of, column), .class = class};
+    of->key_nullable |= of->relation.schema.field[column].nullable;
+    return BASE_OK;
+}
+
+/* "a=b,c=d", or "k,l" for a shuffle. */
+static enum base_status plan_keys(struct join_plan *plan, const char *on, struct base_error *error)
+{
+    const char *at = on != NULL ? on : "";
+    enum base_status status;
+    do {
+        char name[2][SHUFFLE_NAME_BYTES_MAX + 1];
+        uint32_t column[2] = {0, 0};
+        if (plan->side[0].key.count == SHUFFLE_KEY_PARTS_MAX)
+            return base_error_set(error, BASE_TOO_LARGE, "a key has at most %d columns", SHUFFLE_KEY_PARTS_MAX);
+        status = join_words_name(&at, plan->sides == 2 ? "=" : ",", name[0], error);
+        if (status == BASE_OK && plan->sides == 2 && *at++ != '=')
+            return base_error_set(error, BASE_INVALID, "--on wants left=right[,left=right ...], but \"%s\" has no '='",
+                                  on != NULL ? on : "");
+        if (status == BASE_OK && plan->sides == 2)
+            status = join_words_name(&at, ",", name[1], error);
+        for (uint32_t side = 0; side < plan->sides && status == BASE_OK; side++)
+            status = plan_find(plan, side, name[side], &column[side], error);
+        if (status != BASE_OK)
+            return status;
+        const struct shuffle_field *a = &plan->side[0].relation.schema.field[column[0]];
+        const struct shuffle_field *b = plan->sides == 2 ? &plan->side[1].relation.schema.field[column[1]] : a;
+        enum shuffle_key_class class;
+        status = shuffle_key_pair_class(a, b, &class, error);
+        if (status != BASE_OK)
+            return status;
+        for (uint32_t side = 0; side < plan->sides; side++)
+            plan_add_key(plan, side, column[side], class);
+    } while (*at++ == ',');
+    return BASE_OK;
+}
+
+static enum base_status plan_add_item(struct join_plan *plan, uint32_t side, uint32_t column, struct base_error *error)
+{
+    if (plan->item_count == SHUFFLE_COLUMNS_MAX)
+        return base_error_set(error, BASE_TOO_LARGE, "the result would have more than %d columns; use --select",
+                              SHUFFLE_COLUMNS_MAX);
+    struct shuffle_field field = plan->side[side].relation.schema.field[column];
+    if (shuffle_schema_find(&plan->result, field.name) >= 0) {
+        const enum base_status status = join_words_rename(&plan->result, plan_side_words[side], field.name, error);
+        if (status != BASE_OK)
+            return status;
+    }
+    const enum base_status status = shuffle_schema_append(&plan->result, &field, error);
+    if (status == BASE_OK)
+        plan->item[plan->item_count++] =
+            (struct shuffle_output_item){.side = side, .column = plan_project(&plan->side[side], column)};
+    return status;
+}
+
+/* A bare name must be unambiguous; "left.a" and "right.a" never are anything else. */
+static enum base_status plan_resolve_item(const struct join_plan *plan, const char *prefix, const char *name,
+                                          uint32_t *side, uint32_t *column, struct base_error *error)
+{
+    if (prefix != NULL) {
+        *side = strcmp(prefix, "right") == 0;
+        if (*side >= plan->sides)
+            return base_error_set(error, BASE_NOT_FOUND, "--select names the right side, but there is one input only");
+        return plan_find(plan, *side, name, column, error);
+    }
+    int found[2] = {-1, -1};
+    for (uint32_t i = 0; i < plan->sides; i++)
+        found[i] = shuffle_schema_find(&plan->side[i].relation.schema, name);
+    if (found[0] >= 0 && found[1] >= 0)
+        return base_error_set(error, BASE_INVALID,
+                              "--select: both sides have a column \"%s\"; write left.%s or right.%s", name, name, name);
+    if (found[0] < 0 && found[1] < 0)
+        return plan_find(plan, plan->sides - 1, name, column, error);
+    *side = found[0] < 0;
+    *column = (uint32_t)found[*side];
+    return BASE_OK;
+}
+
+static enum base_status plan_select(struct join_plan *plan, const char *select, struct base_error *error)
+{
+    enum base_status status = BASE_OK;
+    if (select == NULL) {
+        for (uint32_t side = 0; side < plan->sides; side++)
+            for (uint32_t c = 0; c < plan->side[side].relation.schema.count && status == BASE_OK; c++)
+                status = plan_add_item(plan, side, c, error);
+        return status;
+    }
+    const char *at = select;
+    do {
+        const char *prefix = join_words_side(&at);
+        char name[SHUFFLE_NAME_BYTES_MAX + 1];
+        uint32_t side = 0, column = 0;
+        status = join_words_name(&at, ",", name, error);
+        if (status == BASE_OK)
+            status = plan_resolve_item(plan, prefix, name, &side, &column, error);
+        if (status == BASE_OK)
+            status = plan_add_item(plan, side, column, error);
+    } while (status == BASE_OK && *at++ == ',');
+    return status;
+}
+
+/* The schema of what travels, once all columns are known. */
+static enum base_status plan_projection(struct join_side *side, struct base_error *error)
+{
+    enum base_status status = BASE_OK;
+    for (uint32_t i = 0; i < side->project_count && status == BASE_OK; i++)
+        status = shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]], error);
+    return status;
+}
+
+static enum base_status plan_check_request(const struct join_request *request, struct base_error *error)
+{
+    const struct join_settings *settings = &request->settings;
+    if (request->on == NULL || request->on[0] == '\0')
+        return base_error_set(error, BASE_INVALID, "a key is needed: %s",
+                              request->kind == JOIN_JOB_JOIN ? "--on left=right" : "--by column");
+    if (settings->frame_bytes != 0 &&
+        (settings->frame_bytes < SHUFFLE_FRAME_BYTES_MIN || settings->frame_bytes > SHUFFLE_FRAME_BYTES_MAX))
+        return base_error_set(error, BASE_INVALID, "--frame-bytes is %u; it goes from %d to %d", settings->frame_bytes,
+                              SHUFFLE_FRAME_BYTES_MIN, SHUFFLE_FRAME_BYTES_MAX);
+    if (request->into_table && (request->kind != JOIN_JOB_SHUFFLE || request->out != NULL))
+        return base_error_set(error, BASE_INVALID, "--into table is for a shuffle without --out");
+    return BASE_OK;
+}
+
+static enum base_status plan_allocate(struct join_plan *plan, struct base_error *error)
+{
+    plan->item = calloc(SHUFFLE_COLUMNS_MAX, sizeof *plan->item);
+    bool whole = plan->item != NULL;
+    for (uint32_t side = 0; side < plan->sides; side++) {
+        const uint32_t columns = plan->side[side].relation.schema.count;
+        plan->side[side].project = calloc(columns > 0 ? columns : 1, sizeof(uint32_t));
+        whole = whole && plan->side[side].project != NULL;
+    }
+    return whole ? BASE_OK : base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
+}
+
+enum base_status join_plan_make(const struct join_request *request, struct shuffle_relation relation[2],
+                                struct join_plan *plan, struct base_error *error)
+{
+    struct join_plan made = {.kind = request->kind,
+                             .sides = request->kind == JOIN_JOB_JOIN ? 2 : 1,
+                             .into_table = request->into_table,
+                             .output = request->out != NULL ? request->output : SHUFFLE_OUTPUT_COUNT,
+                             .settings = request->settings};
+    for (uint32_t side = 0; side < made.sides; side++)
+        made.side[side].relation = relation[side];
+    enum base_status status = plan_check_request(request, error);
+    if (status == BASE_OK)
+        status = plan_allocate(&made, error);
+    if (status == BASE_OK)
+        status = plan_keys(&made, request->on, error);
+    if (status == BASE_OK)
+        status = plan_select(&made, request->select, error);
+    for (uint32_t side = 0; side < made.sides && status == BASE_OK; side++)
+        status = plan_projection(&made.side[side], error);
+    if (status == BASE_OK && request->out != NULL) {
+        made.out = strdup(request->out);
+        if (made.out == NULL)
+            status = base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
+    }
+    if (status != BASE_OK) {
+        join_plan_free(&made);
+        return status;
+    }
+    if (made.sides == 2)
+        made.build =
+            join_plan_relation_bytes(&made.side[1].relation) < join_plan_relation_bytes(&made.side[0].relation);
+    *plan = made;
+    return BASE_OK;
+}
+
+/* Settings left at zero. Frames follow the bytes a lane will see; morsels follow the bytes a worker will see. */
+static void plan_settle(struct join_plan *plan)
+{
+    struct join_settings *settings = &plan->settings;
+    uint64_t bytes_max = 0;
+    for (uint32_t side = 0; side < plan->sides; side++)
+        bytes_max = base_max_u64(bytes_max, join_plan_relation_bytes(&plan->side[side].relation));
+    const uint64_t workers = plan->workers;
+    if (settings->frame_bytes == 0)
+        settings->frame_bytes = shuffle_frame_bytes_for(bytes_max / (workers * workers));
+    if (settings->frames_per_lane == 0)
+        settings->frames_per_lane = 2;
+    if (settings->recv_chunk_bytes == 0)
+        settings->recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES;
+    if (settings->recv_chunk_count == 0)
+        settings->recv_chunk_count = JOIN_RECV_CHUNK_COUNT;
+    if (settings->morsel_bytes == 0)
+        settings->morsel_bytes = base_max_u64(64 << 10, base_min_u64(UINT64_C(4) << 20, bytes_max / (4 * workers)));
+}
+
+enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uint8_t token[SHUFFLE_TOKEN_BYTES],
+                                 const struct join_node *node, uint32_t node_count, const struct net_address *address,
+                                 struct base_error *error)
+{
+    BASE_ASSERT(plan->node == NULL && plan->address == NULL && node_count > 0);
+    uint32_t workers = 0;
+    for (uint32_t i = 0; i < node_count; i++)
+        workers += node[i].count;
+    plan->node = calloc(node_count, sizeof *node);
+    plan->address = calloc(workers > 0 ? workers : 1, sizeof *address);
+    if (plan->node == NULL || plan->address == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan of %u workers", workers);
+    memcpy(plan->node, node, node_count * sizeof *node);
+    memcpy(plan->address, address, workers * sizeof *address);
+    plan->node_count = node_count;
+    plan->workers = workers;
+    plan->job = job;
+    memcpy(plan->token, token, SHUFFLE_TOKEN_BYTES);
+    plan_settle(plan);
+    return BASE_OK;
+}
+
+void join_plan_job_name(uint64_t job, char *text)
+{
+    snprintf(text, 32, "job-%llu", (unsigned long long)job);
+}
+
+const char *join_plan_extension(const struct join_plan *plan)
+{
+    return plan->output == SHUFFLE_OUTPUT_FIXED ? "bin" : "csv";
+}
+
+void join_plan_free(struct join_plan *plan)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        shuffle_relation_free(&plan->side[side].relation);
+        shuffle_schema_free(&plan->side[side].schema);
+        free(plan->side[side].project);
+    }
+    shuffle_schema_free(&plan->result);
+    free(plan->item);
+    free(plan->out);
+    free(plan->node);
+    free(plan->address);
+    memset(plan, 0, sizeof *plan);
+}

@@ -1,0 +1,79 @@
+/* The task: one worker's share of a job, as a state machine the worker turns. Both kinds of job are here: a join (build
+ * pass, sealed, probe pass) and a shuffle (one pass into an output or a table).
+ *
+ *   opened -> [surveying -> opened] -> connecting -> connected -> pass 0 -> sealed -> pass 1 -> finishing -> finished
+ *   any state -> failed; any state -> closing -> closed
+ *
+ * Both exchanges are open from the start: a worker that sealed its table may receive probe rows before it is itself
+ * told to probe. */
+#ifndef MILLRACE_JOIN_TASK_H
+#define MILLRACE_JOIN_TASK_H
+
+#include "base/clock.h"
+#include "join/plan.h"
+#include "shuffle/morsel.h"
+#include "shuffle/worker.h"
+
+struct join_task;
+
+/* All of a job's connections must stand within this. */
+#define JOIN_CONNECT_TIMEOUT_NS (UINT64_C(1500) * BASE_NS_PER_MS)
+
+struct join_task_config {
+    const struct join_plan *plan; /* borrowed for the task's life */
+    uint32_t worker;              /* number in the cluster */
+    uint32_t local_first, local_count;
+    struct net_engine *engine;
+    struct base_governor *governor;
+    struct shuffle_mailroom *mailroom;
+    int listener_fd;
+    struct shuffle_morsel_queue *queue[2];  /* per side; shared by the node's workers; borrowed */
+    struct shuffle_morsel_queue *survey[2]; /* per side that needs one, else NULL */
+    struct shuffle_survey *surveys[2];      /* per side: results by morsel index; shared; borrowed */
+    /* Called on the worker's thread when a step ends. */
+    void (*report)(void *context, uint32_t worker, int step, const struct base_error *error);
+    void *context;
+};
+
+/* Steps a report names. FAILED carries the error; it comes at most once. */
+#define JOIN_STEP_LIST(X) X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED)
+enum join_step {
+#define X(name) JOIN_STEP_##name,
+    JOIN_STEP_LIST(X)
+#undef X
+        JOIN_STEP_COUNT
+};
+
+/* Everything a report needs of one worker's share. */
+struct join_task_result {
+    uint64_t rows, checksum, output_bytes;    /* of the result */
+    uint64_t rows_scanned[2], input_bytes[2]; /* per side */
+    uint64_t rows_received;
+    uint64_t table_rows, table_bytes;
+    uint64_t scan_begin_ns, stream_end_ns; /* engine time of the first scan and the last end of stream */
+    uint64_t stalls_frame, stalls_sink, stalls_input;
+};
+
+/* Opens everything (table, exchanges, mesh, scans, output; preloads): may take long for preloaded input. Then the
+ * worker's task is set to it. */
+enum base_status join_task_open(const struct join_task_config *config, struct join_task **task,
+                                struct base_error *error);
+struct shuffle_task *join_task_base(struct join_task *task);
+/* Commands, on the worker's thread, each answered by a report. */
+void join_task_survey(struct join_task *task);  /* -> SURVEYED (both sides that need it) */
+void join_task_connect(struct join_task *task); /* -> CONNECTED */
+void join_task_start(struct join_task *task,
+                     uint32_t pass); /* 0 -> SEALED; the last pass -> FINISHED (output durable) */
+/* Stops, joins what is in flight -> CLOSED; then join_task_free. abort: connections are reset. */
+void join_task_close(struct join_task *task, bool abort);
+void join_task_free(struct join_task *task);
+
+/* Readable by other threads only after FINISHED or FAILED was reported; on the worker's thread at any time. */
+void join_task_result(const struct join_task *task, struct join_task_result *result);
+/* P entries each: payload bytes sent to and received from each worker over connections. */
+const uint64_t *join_task_sent_bytes(const struct join_task *task);
+const uint64_t *join_task_received_bytes(const struct join_task *task);
+/* Rows scanned so far, by all passes; on the worker's thread. */
+uint64_t join_task_rows_scanned(const struct join_task *task);
+
+#endif
