@@ -1,0 +1,742 @@
+/* Worker threads and what they share for a job.
+ *
+ * Who owns what. The control thread owns the crew, the plan, the queues and the mailroom; workers borrow them from the
+ * prepare command until they report CLOSED, and nothing is freed before all have. A worker thread owns its engine and
+ * its task. A listener outlives engines. What crosses threads: commands (shuffle_worker_post), the morsel queues
+ * (atomic), and the answers here, under `lock`.
+ *
+ * A step is answered once, when the last worker reports it. CLOSED is special: the task reports it from inside its
+ * turn, so the shell frees the task afterwards and only then counts it. */
+#include "cluster/crew.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum {
+    CREW_SIDES = 2,
+    CREW_EVENTS_MAX = 64,    /* one per step and side per job at most, far fewer */
+    CREW_FILE_OPS = 32,      /* reads and writes in flight of a worker: scans of two sides, surveys, output */
+    CREW_STRAY_SOCKETS = 64, /* connections that are not (yet) of this job */
+    CREW_LISTEN_BACKLOG = 1024
+};
+
+struct crew_member {
+    struct cluster_crew *crew;
+    uint32_t local;
+    int listener_fd;
+    pthread_t thread;
+    bool started;
+    struct shuffle_worker *worker;
+    /* the thread's own */
+    struct net_engine *engine;
+    struct net_engine_config engine_config;
+    enum net_engine_kind engine_kind;
+    struct join_task *task;
+    bool quit, task_closed;
+    _Atomic uint64_t progress_rows; /* read by the control thread */
+    struct net_counters counters_before;
+    uint64_t user_before_ns, system_before_ns, prepared_ns;
+    /* under the crew's lock: what the share came to */
+    struct cluster_crew_report report;
+    uint64_t *sent_bytes, *received_bytes; /* per worker of the cluster */
+};
+
+struct crew_low {
+    struct cluster_crew *crew;
+    uint32_t side;
+    _Atomic bool pending;
+};
+
+struct cluster_crew {
+    struct cluster_crew_config config;
+    struct crew_member *member;
+    struct net_address *address;
+    int event_fd;
+    /* a job's, the control thread's */
+    bool active;
+    struct join_plan plan;
+    uint32_t first_worker;
+    struct shuffle_morsel_queue *queue[CREW_SIDES], *survey[CREW_SIDES];
+    struct shuffle_survey *surveys[CREW_SIDES];
+    struct shuffle_mailroom *mailroom;
+    struct crew_low low[CREW_SIDES];
+    /* shared */
+    pthread_mutex_t lock;
+    uint32_t reached[JOIN_STEP_COUNT];
+    bool failed;
+    struct cluster_crew_event event[CREW_EVENTS_MAX];
+    uint32_t event_first, event_count;
+    char engine_name[16], engine_features[160];
+    const char *engine_reason;
+};
+
+/* ---- answers ---- */
+
+/* Under the lock. */
+static void crew_push(struct cluster_crew *crew, const struct cluster_crew_event *event)
+{
+    BASE_ASSERT(crew->event_count < CREW_EVENTS_MAX);
+    crew->event[(crew->event_first + crew->event_count++) % CREW_EVENTS_MAX] = *event;
+    const uint64_t one = 1;
+    if (write(crew->event_fd, &one, sizeof one) != (ssize_t)sizeof one)
+        base_log_error("crew: cannot signal the control thread");
+}
+
+static void crew_reached(struct cluster_crew *crew, enum join_step step)
+{
+    pthread_mutex_lock(&crew->lock);
+    if (++crew->reached[step] == crew->config.workers) {
+        crew->reached[step] = 0;
+        crew_push(crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_STEP, .step = step});
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+static void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error)
+{
+    pthread_mutex_lock(&crew->lock);
+    if (!crew->failed) {
+        crew->failed = true;
+        crew_push(crew, &(struct cluster_crew_event){
+                            .kind = CLUSTER_CREW_FAILED, .step = JOIN_STEP_FAILED, .worker = local, .error = *error});
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
+/* What the share came to so far; on the worker's thread, while the task is there. */
+static void member_snapshot(struct crew_member *member)
+{
+    struct cluster_crew_report report = {.peak_memory_bytes = base_governor_peak_bytes(member->crew->config.governor)};
+    uint64_t user_ns, system_ns;
+    base_clock_thread_cpu_ns(&user_ns, &system_ns);
+    report.cpu_user_ns = user_ns - member->user_before_ns;
+    report.cpu_system_ns = system_ns - member->system_before_ns;
+    const struct net_counters *now = net_engine_counters(member->engine);
+#define X(name) report.counters.name = now->name - member->counters_before.name;
+    NET_COUNTER_LIST(X)
+#undef X
+    report.wait_ns = report.counters.wait_ns;
+    const uint64_t elapsed_ns = base_clock_now_ns() - member->prepared_ns;
+    report.busy_ns = elapsed_ns > report.wait_ns ? elapsed_ns - report.wait_ns : 0;
+    join_task_result(member->task, &report.sum);
+    const size_t bytes = member->crew->plan.workers * sizeof(uint64_t);
+    pthread_mutex_lock(&member->crew->lock);
+    member->report = report;
+    memcpy(member->sent_bytes, join_task_sent_bytes(member->task), bytes);
+    memcpy(member->received_bytes, join_task_received_bytes(member->task), bytes);
+    pthread_mutex_unlock(&member->crew->lock);
+}
+
+/* join_task_config.report: on the worker's thread, inside the task's turn or a command. */
+static void member_report(void *context, uint32_t worker, int step, const struct base_error *error)
+{
+    (void)worker;
+    struct crew_member *member = context;
+    if (step == JOIN_STEP_CLOSED) {
+        member->task_closed = true;
+        return;
+    }
+    if (step == JOIN_STEP_FINISHED)
+        member_snapshot(member);
+    if (step == JOIN_STEP_FAILED)
+        crew_failed(member->crew, member->local, error);
+    else
+        crew_reached(member->crew, (enum join_step)step);
+}
+
+static void crew_low(void *context)
+{
+    struct crew_low *low = context;
+    if (atomic_exchange_explicit(&low->pending, true, memory_order_relaxed))
+        return;
+    pthread_mutex_lock(&low->crew->lock);
+    crew_push(low->crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_LOW, .side = low->side});
+    pthread_mutex_unlock(&low->crew->lock);
+}
+
+/* ---- on a worker's thread ---- */
+
+static bool member_engine_fits(const struct crew_member *member, enum net_engine_kind kind,
+                               const struct net_engine_config *config)
+{
+    const struct net_engine_config *have = &member->engine_config;
+    return member->engine != NULL && member->engine_kind == kind && have->sockets_max >= config->sockets_max &&
+           have->recv_chunk_bytes == config->recv_chunk_bytes && have->recv_chunk_count == config->recv_chunk_count &&
+           have->send_buffer_bytes == config->send_buffer_bytes && have->recv_buffer_bytes == config->recv_buffer_bytes;
+}
+
+/* Opens the engine a job asks for, unless the one at hand fits. */
+static enum base_status member_engine(struct crew_member *member, enum net_engine_kind kind,
+                                      const struct net_engine_config *config, struct base_error *error)
+{
+    if (member_engine_fits(member, kind, config))
+        return BASE_OK;
+    struct net_engine *made;
+    const char *reason = NULL;
+    enum base_status status = net_engine_open(kind, config, &made, &reason, error);
+    if (status != BASE_OK)
+        return status;
+    status = net_engine_enable(made, error);
+    if (status != BASE_OK) {
+        net_engine_close(made);
+        return status;
+    }
+    struct net_engine *before = member->engine;
+    shuffle_worker_set_engine(member->worker, made);
+    member->engine = made;
+    member->engine_kind = kind;
+    member->engine_config = *config;
+    if (before != NULL)
+        net_engine_close(before);
+    if (member->local == 0) {
+        struct cluster_crew *crew = member->crew;
+        pthread_mutex_lock(&crew->lock);
+        snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(made));
+        snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(made));
+        crew->engine_reason = reason;
+        pthread_mutex_unlock(&crew->lock);
+        if (reason != NULL)
+            base_log_warn("io_uring is not used: %s", reason);
+    }
+    return BASE_OK;
+}
+
+static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
+{
+    struct cluster_crew *crew = member->crew;
+    const struct join_settings *settings = &crew->plan.settings;
+    const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + CREW_STRAY_SOCKETS,
+                                                    .file_ops_max = CREW_FILE_OPS,
+                                                    .recv_chunk_bytes = settings->recv_chunk_bytes,
+                                                    .recv_chunk_count = settings->recv_chunk_count,
+                                                    .send_buffer_bytes = settings->socket_buffer_bytes,
+                                                    .recv_buffer_bytes = settings->socket_buffer_bytes,
+                                                    .governor = crew->config.governor};
+    const enum net_engine_kind kind = settings->engine == NET_ENGINE_AUTO ? crew->config.engine : settings->engine;
+    enum base_status status = member_engine(member, kind, &engine_config, error);
+    if (status != BASE_OK)
+        return status;
+    atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
+    if (crew->mailroom != NULL)
+        shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
+    shuffle_worker_set_mailroom(member->worker, crew->mailroom);
+    const struct join_task_config config = {.plan = &crew->plan,
+                                            .worker = crew->first_worker + member->local,
+                                            .local_first = crew->first_worker,
+                                            .local_count = crew->config.workers,
+                                            .engine = member->engine,
+                                            .governor = crew->config.governor,
+                                            .mailroom = crew->mailroom,
+                                            .listener_fd = member->listener_fd,
+                                            .queue = {crew->queue[0], crew->queue[1]},
+                                            .survey = {crew->survey[0], crew->survey[1]},
+                                            .surveys = {crew->surveys[0], crew->surveys[1]},
+                                            .report = member_report,
+                                            .context = member};
+    status = join_task_open(&config, &member->task, error);
+    if (status != BASE_OK)
+        return status;
+    shuffle_worker_set_task(member->worker, join_task_base(member->task));
+    /* Only now: what a preloaded source cost to make is not the job's. */
+    member->counters_before = *net_engine_counters(member->engine);
+    base_clock_thread_cpu_ns(&member->user_before_ns, &member->system_before_ns);
+    member->prepared_ns = base_clock_now_ns();
+    return BASE_OK;
+}
+
+static void command_prepare(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    struct base_error error = {0};
+    if (member_prepare(member, &error) == BASE_OK)
+        crew_reached(member->crew, JOIN_STEP_OPENED);
+    else
+        crew_failed(member->crew, member->local, &error);
+}
+
+static void command_survey(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    if (member->task != NULL)
+        join_task_survey(member->task);
+}
+
+static void command_connect(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    if (member->task != NULL)
+        join_task_connect(member->task);
+}
+
+static void command_start_0(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    if (member->task != NULL)
+        join_task_start(member->task, 0);
+}
+
+static void command_start_1(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    if (member->task != NULL)
+        join_task_start(member->task, 1);
+}
+
+/* A worker whose task never opened has nothing to close, but leaves the mailroom like the others. */
+static void member_close(struct crew_member *member, bool abort)
+{
+    if (member->task != NULL) {
+        join_task_close(member->task, abort);
+        return;
+    }
+    if (member->crew->mailroom != NULL)
+        shuffle_mailroom_leave(member->crew->mailroom, member->local);
+    member->task_closed = true;
+}
+
+static void command_finish(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    member_close(argument, false);
+}
+
+static void command_abort(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    member_close(argument, true);
+}
+
+static void command_quit(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    ((struct crew_member *)argument)->quit = true;
+}
+
+/* After the turn in which the task closed: free it, then answer. */
+static void member_closed(struct crew_member *member)
+{
+    member->task_closed = false;
+    shuffle_worker_set_task(member->worker, NULL);
+    shuffle_worker_set_mailroom(member->worker, NULL);
+    if (member->task != NULL) {
+        member_snapshot(member);
+        join_task_free(member->task);
+        member->task = NULL;
+    }
+    crew_reached(member->crew, JOIN_STEP_CLOSED);
+}
+
+static void member_pin(const struct crew_member *member)
+{
+    cpu_set_t allowed, mine;
+    if (!member->crew->config.pin || sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
+        (uint32_t)CPU_COUNT(&allowed) < member->crew->config.workers)
+        return;
+    uint32_t seen = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &allowed) && seen++ == member->local) {
+            CPU_ZERO(&mine);
+            CPU_SET(cpu, &mine);
+            if (pthread_setaffinity_np(pthread_self(), sizeof mine, &mine) != 0)
+                base_log_warn("worker %u cannot be pinned to core %zu", member->local, cpu);
+            return;
+        }
+}
+
+static void *member_main(void *argument)
+{
+    struct crew_member *member = argument;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%u", member->local);
+    pthread_setname_np(pthread_self(), name);
+    member_pin(member);
+    const struct net_engine_config config = {.sockets_max = CREW_STRAY_SOCKETS,
+                                             .file_ops_max = CREW_FILE_OPS,
+                                             .recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES,
+                                             .recv_chunk_count = JOIN_RECV_CHUNK_COUNT,
+                                             .governor = member->crew->config.governor};
+    struct base_error error = {0};
+    if (member_engine(member, member->crew->config.engine, &config, &error) != BASE_OK) {
+        crew_failed(member->crew, member->local, &error);
+        return NULL;
+    }
+    crew_reached(member->crew, JOIN_STEP_OPENED);
+    while (!member->quit) {
+        shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
+        if (member->task != NULL)
+            atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->task), memory_order_relaxed);
+        if (member->task_closed)
+            member_closed(member);
+    }
+    struct net_engine *engine = member->engine;
+    shuffle_worker_set_engine(member->worker, NULL);
+    net_engine_close(engine);
+    return NULL;
+}
+
+/* ---- opening and closing ---- */
+
+static enum base_status crew_open_member(struct cluster_crew *crew, uint32_t local, struct base_error *error)
+{
+    struct crew_member *member = &crew->member[local];
+    member->crew = crew;
+    member->local = local;
+    enum base_status status =
+        net_listen(&crew->config.listen, CREW_LISTEN_BACKLOG, &member->listener_fd, &crew->address[local], error);
+    if (status == BASE_OK)
+        status = shuffle_worker_open(local, &member->worker, error);
+    if (status != BASE_OK)
+        return status;
+    const int failed = pthread_create(&member->thread, NULL, member_main, member);
+    if (failed != 0)
+        return base_error_set_errno(error, failed, "cannot start the thread of worker %u", local);
+    member->started = true;
+    return BASE_OK;
+}
+
+/* Waits until every worker runs its engine, or one said why not. */
+static enum base_status crew_await_open(struct cluster_crew *crew, struct base_error *error)
+{
+    for (;;) {
+        uint64_t count;
+        struct cluster_crew_event event;
+        while (!cluster_crew_poll(crew, &event))
+            if (read(crew->event_fd, &count, sizeof count) < 0)
+                usleep(1000);
+        if (event.kind == CLUSTER_CREW_FAILED) {
+            *error = event.error;
+            return event.error.status;
+        }
+        if (event.kind == CLUSTER_CREW_STEP && event.step == JOIN_STEP_OPENED)
+            return BASE_OK;
+    }
+}
+
+enum base_status cluster_crew_open(const struct cluster_crew_config *config, struct cluster_crew **crew,
+                                   struct base_error *error)
+{
+    struct cluster_crew *made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for %u workers", config->workers);
+    made->config = *config;
+    pthread_mutex_init(&made->lock, NULL);
+    made->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    made->member = calloc(config->workers, sizeof *made->member);
+    made->address = calloc(config->workers, sizeof *made->address);
+    enum base_status status = BASE_OK;
+    if (made->event_fd < 0 || made->member == NULL || made->address == NULL)
+        status = base_error_set(error, BASE_NO_MEMORY, "no memory or descriptors for %u workers", config->workers);
+    for (uint32_t i = 0; i < config->workers && made->member != NULL; i++)
+        made->member[i].listener_fd = -1;
+    for (uint32_t i = 0; i < config->workers && status == BASE_OK; i++)
+        status = crew_open_member(made, i, error);
+    if (status == BASE_OK)
+        status = crew_await_open(made, error);
+    if (status != BASE_OK) {
+        cluster_crew_close(made);
+        return status;
+    }
+    *crew = made;
+    return BASE_OK;
+}
+
+static void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command)
+{
+    for (uint32_t i = 0; i < crew->config.workers; i++)
+        if (crew->member[i].started &&
+            shuffle_worker_post(crew->member[i].worker, command, &crew->member[i]) != BASE_OK)
+            base_log_error("no memory for a command to worker %u", i);
+}
+
+/* Frees what a job had; every worker has let go of it. */
+static void crew_forget_job(struct cluster_crew *crew)
+{
+    for (uint32_t side = 0; side < CREW_SIDES; side++) {
+        shuffle_morsel_queue_close(crew->queue[side]);
+        shuffle_morsel_queue_close(crew->survey[side]);
+        free(crew->surveys[side]);
+        crew->queue[side] = crew->survey[side] = NULL;
+        crew->surveys[side] = NULL;
+    }
+    shuffle_mailroom_close(crew->mailroom);
+    crew->mailroom = NULL;
+    join_plan_free(&crew->plan);
+    crew->active = false;
+}
+
+void cluster_crew_close(struct cluster_crew *crew)
+{
+    if (crew == NULL)
+        return;
+    if (crew->active) {
+        cluster_crew_release(crew, true);
+        struct cluster_crew_event event;
+        while (crew->active)
+            if (!cluster_crew_poll(crew, &event))
+                usleep(500);
+    }
+    crew_post_all(crew, command_quit);
+    for (uint32_t i = 0; i < crew->config.workers && crew->member != NULL; i++) {
+        struct crew_member *member = &crew->member[i];
+        if (member->started)
+            pthread_join(member->thread, NULL);
+        shuffle_worker_close(member->worker);
+        if (member->listener_fd >= 0)
+            close(member->listener_fd);
+        free(member->sent_bytes);
+        free(member->received_bytes);
+    }
+    if (crew->event_fd >= 0)
+        close(crew->event_fd);
+    pthread_mutex_destroy(&crew->lock);
+    free(crew->member);
+    free(crew->address);
+    free(crew);
+}
+
+const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew)
+{
+    return crew->address;
+}
+
+void cluster_crew_engine(const struct cluster_crew *crew, const char **name, const char **features, const char **reason)
+{
+    *name = crew->engine_name;
+    *features = crew->engine_features;
+    *reason = crew->engine_reason;
+}
+
+/* ---- orders ---- */
+
+static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side, uint64_t capacity, bool survey,
+                                       struct base_error *error)
+{
+    crew->low[side].crew = crew;
+    crew->low[side].side = side;
+    atomic_store(&crew->low[side].pending, false);
+    enum base_status status = shuffle_morsel_queue_open(capacity, 2 * crew->config.workers, crew_low, &crew->low[side],
+                                                        &crew->queue[side], error);
+    if (status != BASE_OK || !survey)
+        return status;
+    status = shuffle_morsel_queue_open(capacity, 0, NULL, NULL, &crew->survey[side], error);
+    crew->surveys[side] = calloc(capacity, sizeof *crew->surveys[side]);
+    if (status == BASE_OK && crew->surveys[side] == NULL)
+        status = base_error_set(error, BASE_NO_MEMORY, "no memory for the survey of %llu morsels",
+                                (unsigned long long)capacity);
+    return status;
+}
+
+/* Room for what each worker's share comes to. */
+static enum base_status crew_make_reports(struct cluster_crew *crew, struct base_error *error)
+{
+    for (uint32_t i = 0; i < crew->config.workers; i++) {
+        struct crew_member *member = &crew->member[i];
+        free(member->sent_bytes);
+        free(member->received_bytes);
+        member->sent_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
+        member->received_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
+        member->report = (struct cluster_crew_report){0};
+        if (member->sent_bytes == NULL || member->received_bytes == NULL)
+            return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u workers", crew->plan.workers);
+    }
+    return BASE_OK;
+}
+
+enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,
+                                      const uint64_t morsel_capacity[2], const bool survey[2], struct base_error *error)
+{
+    BASE_ASSERT(!crew->active);
+    crew->plan = *plan;
+    memset(plan, 0, sizeof *plan);
+    crew->first_worker = first_worker;
+    crew->failed = false;
+    memset(crew->reached, 0, sizeof crew->reached);
+    base_governor_peak_reset(crew->config.governor);
+    enum base_status status = crew_make_reports(crew, error);
+    for (uint32_t side = 0; side < crew->plan.sides && status == BASE_OK; side++)
+        status = crew_make_side(crew, side, morsel_capacity[side], survey[side], error);
+    if (status == BASE_OK && crew->config.workers > 1)
+        status = shuffle_mailroom_open(crew->config.workers, CREW_SIDES * (crew->plan.settings.frames_per_lane + 1),
+                                       &crew->mailroom, error);
+    if (status != BASE_OK) {
+        crew_forget_job(crew);
+        return status;
+    }
+    crew->active = true;
+    crew_post_all(crew, command_prepare);
+    return BASE_OK;
+}
+
+/* Orders need a job: one that comes late, after the job was released, is answered by an error. */
+static enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error)
+{
+    return crew->active ? BASE_OK : base_error_set(error, BASE_INVALID, "no job is prepared on this node");
+}
+
+static enum base_status crew_lend_to(struct cluster_crew *crew, struct shuffle_morsel_queue *queue,
+                                     const struct shuffle_morsel *morsels, uint64_t count, bool end,
+                                     struct base_error *error)
+{
+    if (queue == NULL)
+        return base_error_set(error, BASE_INVALID, "morsels for a side that this job does not have");
+    const enum base_status status = shuffle_morsel_queue_append(queue, morsels, count, error);
+    if (status != BASE_OK)
+        return status;
+    if (end)
+        shuffle_morsel_queue_end(queue);
+    for (uint32_t i = 0; i < crew->config.workers; i++)
+        shuffle_worker_wake(crew->member[i].worker);
+    return BASE_OK;
+}
+
+enum base_status cluster_crew_lend_survey(struct cluster_crew *crew, uint32_t side,
+                                          const struct shuffle_morsel *morsels, uint64_t count, bool end,
+                                          struct base_error *error)
+{
+    const enum base_status status = crew_need_job(crew, error);
+    return status == BASE_OK ? crew_lend_to(crew, crew->survey[side], morsels, count, end, error) : status;
+}
+
+enum base_status cluster_crew_lend(struct cluster_crew *crew, uint32_t side, const struct shuffle_morsel *morsels,
+                                   uint64_t count, bool end, struct base_error *error)
+{
+    const enum base_status status = crew_need_job(crew, error);
+    if (status != BASE_OK)
+        return status;
+    atomic_store_explicit(&crew->low[side].pending, false, memory_order_relaxed);
+    return crew_lend_to(crew, crew->queue[side], morsels, count, end, error);
+}
+
+static enum base_status crew_order(struct cluster_crew *crew, shuffle_command_fn *command, struct base_error *error)
+{
+    const enum base_status status = crew_need_job(crew, error);
+    if (status == BASE_OK)
+        crew_post_all(crew, command);
+    return status;
+}
+
+enum base_status cluster_crew_survey(struct cluster_crew *crew, struct base_error *error)
+{
+    return crew_order(crew, command_survey, error);
+}
+
+const struct shuffle_survey *cluster_crew_surveyed(const struct cluster_crew *crew, uint32_t side, uint64_t index)
+{
+    return &crew->surveys[side][index];
+}
+
+enum base_status cluster_crew_connect(struct cluster_crew *crew, struct base_error *error)
+{
+    return crew_order(crew, command_connect, error);
+}
+
+enum base_status cluster_crew_start(struct cluster_crew *crew, uint32_t pass, struct base_error *error)
+{
+    return crew_order(crew, pass == 0 ? command_start_0 : command_start_1, error);
+}
+
+void cluster_crew_release(struct cluster_crew *crew, bool abort)
+{
+    if (crew->active)
+        crew_post_all(crew, abort ? command_abort : command_finish);
+}
+
+/* ---- answers, for the control thread ---- */
+
+int cluster_crew_fd(const struct cluster_crew *crew)
+{
+    return crew->event_fd;
+}
+
+bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *event)
+{
+    pthread_mutex_lock(&crew->lock);
+    const bool any = crew->event_count > 0;
+    if (any) {
+        *event = crew->event[crew->event_first];
+        crew->event_first = (crew->event_first + 1) % CREW_EVENTS_MAX;
+        crew->event_count--;
+    } else {
+        uint64_t count;
+        if (read(crew->event_fd, &count, sizeof count) < 0) { /* EAGAIN: it was not set */
+        }
+    }
+    pthread_mutex_unlock(&crew->lock);
+    if (any && event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED)
+        crew_forget_job(crew);
+    return any;
+}
+
+uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew)
+{
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < crew->config.workers; i++)
+        rows += atomic_load_explicit(&crew->member[i].progress_rows, memory_order_relaxed);
+    return rows;
+}
+
+static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_report *one)
+{
+    struct join_task_result *total = &sum->sum;
+    const struct join_task_result *share = &one->sum;
+    total->rows += share->rows;
+    total->checksum += share->checksum;
+    total->output_bytes += share->output_bytes;
+    for (uint32_t side = 0; side < CREW_SIDES; side++) {
+        total->rows_scanned[side] += share->rows_scanned[side];
+        total->input_bytes[side] += share->input_bytes[side];
+    }
+    total->rows_received += share->rows_received;
+    total->table_rows += share->table_rows;
+    total->table_bytes += share->table_bytes;
+    total->stalls_frame += share->stalls_frame;
+    total->stalls_sink += share->stalls_sink;
+    total->stalls_input += share->stalls_input;
+    if (share->scan_begin_ns != 0 && (total->scan_begin_ns == 0 || share->scan_begin_ns < total->scan_begin_ns))
+        total->scan_begin_ns = share->scan_begin_ns;
+    total->stream_end_ns = share->stream_end_ns > total->stream_end_ns ? share->stream_end_ns : total->stream_end_ns;
+    sum->cpu_user_ns += one->cpu_user_ns;
+    sum->cpu_system_ns += one->cpu_system_ns;
+    sum->busy_ns += one->busy_ns;
+    sum->wait_ns += one->wait_ns;
+    if (one->peak_memory_bytes > sum->peak_memory_bytes)
+        sum->peak_memory_bytes = one->peak_memory_bytes;
+#define X(name) sum->counters.name += one->counters.name;
+    NET_COUNTER_LIST(X)
+#undef X
+}
+
+void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
+                         uint64_t *received_bytes)
+{
+    const struct join_plan *plan = &crew->plan;
+    *report = (struct cluster_crew_report){0};
+    memset(sent_bytes, 0, plan->node_count * sizeof *sent_bytes);
+    memset(received_bytes, 0, plan->node_count * sizeof *received_bytes);
+    pthread_mutex_t *lock = (pthread_mutex_t *)&crew->lock;
+    pthread_mutex_lock(lock);
+    for (uint32_t i = 0; i < crew->config.workers; i++) {
+        crew_add(report, &crew->member[i].report);
+        for (uint32_t node = 0; node < plan->node_count; node++)
+            for (uint32_t w = plan->node[node].first; w < plan->node[node].first + plan->node[node].count; w++) {
+                sent_bytes[node] += crew->member[i].sent_bytes[w];
+                received_bytes[node] += crew->member[i].received_bytes[w];
+            }
+    }
+    pthread_mutex_unlock(lock);
+}

@@ -1,0 +1,88 @@
+/* The crew: a node's worker threads, and the thin shell that lets each worker take its turns. The control thread gives
+ * the crew a plan and orders; the crew answers each order once for all its workers, or with the first error. Threads,
+ * engines and listeners outlive jobs.
+ *
+ * All functions are for the control thread. Answers are read with cluster_crew_poll when cluster_crew_fd is readable.
+ */
+#ifndef MILLRACE_CLUSTER_CREW_H
+#define MILLRACE_CLUSTER_CREW_H
+
+#include "join/plan.h"
+#include "join/task.h"
+
+struct cluster_crew;
+
+struct cluster_crew_config {
+    uint32_t workers;
+    struct base_governor *governor; /* of the node; borrowed */
+    struct net_address listen;      /* host part for the workers' data listeners (port 0 each) */
+    enum net_engine_kind engine;    /* to begin with */
+    bool pin;                       /* pin worker i to the i-th allowed core when there are enough */
+};
+
+/* Starts the threads and listeners. */
+enum base_status cluster_crew_open(const struct cluster_crew_config *config, struct cluster_crew **crew,
+                                   struct base_error *error);
+/* Aborts what runs, ends the threads. */
+void cluster_crew_close(struct cluster_crew *crew);
+/* Data address of each worker (as many as workers); the crew's. */
+const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew);
+/* "uring" or "epoll", features, and why not io_uring (or NULL): of the engine in use. */
+void cluster_crew_engine(const struct cluster_crew *crew, const char **name, const char **features,
+                         const char **reason);
+
+/* Orders. A plan is owned by the crew from prepare to CLOSED (taken over also on error). Each is answered by an event
+ * of that step, or FAILED. */
+/* morsel_capacity[side]: morsels the whole relation has. survey[side]: this node's share to survey comes with
+ * cluster_crew_lend_survey. */
+enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,
+                                      const uint64_t morsel_capacity[2], const bool survey[2],
+                                      struct base_error *error);
+/* Gives morsels to survey; end says that no more come. Then cluster_crew_survey starts it -> SURVEYED. */
+enum base_status cluster_crew_lend_survey(struct cluster_crew *crew, uint32_t side,
+                                          const struct shuffle_morsel *morsels, uint64_t count, bool end,
+                                          struct base_error *error);
+enum base_status cluster_crew_survey(struct cluster_crew *crew, struct base_error *error);
+/* Result of the survey of morsel `index`; after SURVEYED. */
+const struct shuffle_survey *cluster_crew_surveyed(const struct cluster_crew *crew, uint32_t side, uint64_t index);
+enum base_status cluster_crew_connect(struct cluster_crew *crew, struct base_error *error);
+/* Gives morsels to scan; may come before and during the pass. */
+enum base_status cluster_crew_lend(struct cluster_crew *crew, uint32_t side, const struct shuffle_morsel *morsels,
+                                   uint64_t count, bool end, struct base_error *error);
+enum base_status cluster_crew_start(struct cluster_crew *crew, uint32_t pass, struct base_error *error);
+/* Ends the job, however it stands -> CLOSED, always, in bounded time; everything it held is freed. */
+void cluster_crew_release(struct cluster_crew *crew, bool abort);
+
+/* What cluster_crew_poll tells. */
+enum cluster_crew_event_kind {
+    CLUSTER_CREW_STEP,  /* step was reached by all workers */
+    CLUSTER_CREW_LOW,   /* side's queue runs low: lend more */
+    CLUSTER_CREW_FAILED /* error, once per job */
+};
+struct cluster_crew_event {
+    enum cluster_crew_event_kind kind;
+    enum join_step step;
+    uint32_t side;
+    uint32_t worker; /* FAILED: local number */
+    struct base_error error;
+};
+/* Level-triggered eventfd, for the control thread's epoll. */
+int cluster_crew_fd(const struct cluster_crew *crew);
+/* False when there is none. */
+bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *event);
+
+/* Rows scanned so far by all workers. */
+uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew);
+
+/* Node's share of the report, after FINISHED or FAILED: sums over the workers; link bytes per destination and source
+ * node (node_count entries, caller's). CPU times are the worker threads' since prepare. */
+struct cluster_crew_report {
+    struct join_task_result sum; /* scan_begin_ns: the earliest, stream_end_ns: the latest; monotonic */
+    uint64_t cpu_user_ns, cpu_system_ns, busy_ns, wait_ns;
+    uint64_t peak_memory_bytes;
+    struct net_counters counters; /* since prepare, summed */
+};
+void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
+                         uint64_t *received_bytes);
+
+#endif
