@@ -34,6 +34,8 @@ static enum base_status address_split(const char *text, char *host, const char *
         return base_error_set(error, BASE_INVALID, "address \"%.300s\" has no host, or one that is too long", text);
     memcpy(host, host_begin, host_bytes);
     host[host_bytes] = '\0';
+    if (strpbrk(host, "[] ") != NULL)
+        return base_error_set(error, BASE_INVALID, "address \"%.300s\": \"%s\" is no host", text, host);
     *port = colon + 1;
     return BASE_OK;
 }
@@ -100,8 +102,8 @@ static enum base_status address_listen_failed(const struct net_address *address,
     if (fd >= 0)
         close(fd);
     if (os_error == EADDRINUSE)
-        return base_error_set_errno(error, os_error, "cannot listen on %s: another program has the port; choose another",
-                                    text);
+        return base_error_set_errno(error, os_error,
+                                    "cannot listen on %s: another program has the port; choose another", text);
     if (os_error == EADDRNOTAVAIL)
         return base_error_set_errno(error, os_error, "cannot listen on %s: no interface of this host has that address",
                                     text);

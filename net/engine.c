@@ -10,8 +10,8 @@ enum { ENGINE_SOCKETS_MAX = 1 << 20, ENGINE_FILE_OPS_MAX = 1 << 16, ENGINE_CHUNK
 static enum base_status engine_config_check(const struct net_engine_config *config, struct base_error *error)
 {
     if (config->sockets_max == 0 || config->sockets_max > ENGINE_SOCKETS_MAX)
-        return base_error_set(error, BASE_INVALID, "engine: sockets_max is %u, allowed are 1 to %d", config->sockets_max,
-                              ENGINE_SOCKETS_MAX);
+        return base_error_set(error, BASE_INVALID, "engine: sockets_max is %u, allowed are 1 to %d",
+                              config->sockets_max, ENGINE_SOCKETS_MAX);
     if (config->file_ops_max > ENGINE_FILE_OPS_MAX)
         return base_error_set(error, BASE_INVALID, "engine: file_ops_max is %u, allowed are 0 to %d",
                               config->file_ops_max, ENGINE_FILE_OPS_MAX);

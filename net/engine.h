@@ -1,10 +1,10 @@
 /* The engine: everything a worker waits for - sockets, files, wake-ups, time - comes as an event of its engine.
  *
- * Three engines stand behind one table: io_uring (net/uring*.c), epoll (net/epoll*.c) and a seeded simulation (net/sim*.c,
- * net/sim.h). One conformance suite (tests/net/test_conformance.c) runs over all of them. The contract:
+ * Three engines stand behind one table: io_uring (net/uring*.c), epoll (net/epoll*.c) and a seeded simulation
+ * (net/sim*.c, net/sim.h). One conformance suite (tests/net/test_conformance.c) runs over all of them. The contract:
  *
- *  - An engine is opened on any thread, then net_engine_enable makes the calling thread its owner. From then on every call but
- *    net_engine_wake is made by the owner.
+ *  - An engine is opened on any thread, then net_engine_enable makes the calling thread its owner. From then on every
+ * call but net_engine_wake is made by the owner.
  *  - A submit is accepted (BASE_OK), busy (BASE_BUSY: poll first, then again) or an error. Completions come only out of
  *    net_engine_poll, never from inside a submit, also on an engine that could finish at once.
  *  - Submits are staged; net_engine_poll hands them to the kernel together, once per turn, and reaps.
@@ -46,12 +46,13 @@ struct net_engine_config {
     uint32_t recv_chunk_bytes; /* size of one receive chunk */
     uint32_t recv_chunk_count; /* chunks shared by all sockets (rounded up to a power of two by io_uring) */
     uint32_t send_buffer_bytes, recv_buffer_bytes; /* SO_SNDBUF, SO_RCVBUF; 0: the kernel's own sizing */
-    const char *congestion;    /* TCP congestion control, or NULL for the best allowed of cubic, reno, kernel default */
+    const char *congestion; /* TCP congestion control, or NULL for the best allowed of cubic, reno, kernel default */
     struct base_governor *governor; /* receive chunks are drawn from it */
 };
 
 /* A piece of received bytes. It belongs to whoever got the event until net_chunk_release. While no chunk is free the
- * engine stops receiving and TCP carries the pressure back to the senders: holding chunks is how a worker says "busy". */
+ * engine stops receiving and TCP carries the pressure back to the senders: holding chunks is how a worker says "busy".
+ */
 struct net_chunk {
     uint8_t *data;
     uint32_t bytes;
@@ -69,8 +70,8 @@ struct net_send_op {
 
 enum net_file_kind { NET_FILE_READ, NET_FILE_WRITE, NET_FILE_SYNC };
 
-/* One file operation: caller-owned, lives until its event. A read is short only at the end of the file; a write is short never: both are
- * continued inside the engine. */
+/* One file operation: caller-owned, lives until its event. A read is short only at the end of the file; a write is
+ * short never: both are continued inside the engine. */
 struct net_file_op {
     enum net_file_kind kind;
     int fd;
@@ -86,7 +87,8 @@ struct net_file_op {
 enum net_event_kind {
     NET_EVENT_ACCEPTED,  /* socket: the listener; accepted: the new socket, its context is NULL */
     NET_EVENT_CONNECTED, /* status says whether; on error the socket still wants closing */
-    NET_EVENT_RECEIVED,  /* OK: chunk. BASE_END: the peer sent FIN. Else an error. Nothing is received after END or an error */
+    NET_EVENT_RECEIVED,  /* OK: chunk. BASE_END: the peer sent FIN. Else an error. Nothing is received after END or an
+                            error */
     NET_EVENT_SENT,      /* bytes sent in all; on error the stream is broken */
     NET_EVENT_FILE,      /* file: the operation; bytes done */
     NET_EVENT_WOKEN,     /* net_engine_wake was called since the last poll (several calls may give one event) */
@@ -107,15 +109,15 @@ struct net_event {
 
 /* X(name): counters an engine keeps, since it was opened. */
 #define NET_COUNTER_LIST(X)                                                                                            \
-    X(enters)           /* system calls that submit, reap or wait */                                                   \
-    X(syscalls)         /* all system calls of the data path, enters included */                                       \
-    X(completions)      /* CQEs, or ready events */                                                                    \
-    X(waits)            /* polls that blocked */                                                                       \
-    X(wait_ns)          /* time spent blocked */                                                                       \
-    X(wakeups)          /* NET_EVENT_WOKEN delivered */                                                                \
-    X(receives)         /* chunks delivered */                                                                         \
+    X(enters)      /* system calls that submit, reap or wait */                                                        \
+    X(syscalls)    /* all system calls of the data path, enters included */                                            \
+    X(completions) /* CQEs, or ready events */                                                                         \
+    X(waits)       /* polls that blocked */                                                                            \
+    X(wait_ns)     /* time spent blocked */                                                                            \
+    X(wakeups)     /* NET_EVENT_WOKEN delivered */                                                                     \
+    X(receives)    /* chunks delivered */                                                                              \
     X(received_bytes)                                                                                                  \
-    X(receive_starved)  /* ENOBUFS, or a readable socket without a free chunk */                                       \
+    X(receive_starved) /* ENOBUFS, or a readable socket without a free chunk */                                        \
     X(receive_rearms)                                                                                                  \
     X(sends)                                                                                                           \
     X(sent_bytes)                                                                                                      \
@@ -130,8 +132,9 @@ struct net_counters {
 #undef X
 };
 
-/* Opens an engine of the given kind. AUTO tries io_uring and falls back to epoll; *reason (static string or NULL) then says why, in words an
- * operator can act on. The caller closes it. Errors: BASE_DENIED, BASE_UNSUPPORTED, BASE_NO_MEMORY, all with a cause. */
+/* Opens an engine of the given kind. AUTO tries io_uring and falls back to epoll; *reason (static string or NULL) then
+ * says why, in words an operator can act on. The caller closes it. Errors: BASE_DENIED, BASE_UNSUPPORTED,
+ * BASE_NO_MEMORY, all with a cause. */
 enum base_status net_engine_open(enum net_engine_kind kind, const struct net_engine_config *config,
                                  struct net_engine **engine, const char **reason, struct base_error *error);
 /* Makes the calling thread the owner. */
@@ -139,7 +142,8 @@ enum base_status net_engine_enable(struct net_engine *engine, struct base_error 
 /* All sockets must be closed (their CLOSED seen) and no file operation in flight; chunks still out are logged. */
 void net_engine_close(struct net_engine *engine);
 
-/* "uring", "epoll" or "sim"; and the features in use, separated by spaces, such as "multishot-recv registered-files". */
+/* "uring", "epoll" or "sim"; and the features in use, separated by spaces, such as "multishot-recv registered-files".
+ */
 const char *net_engine_name(const struct net_engine *engine);
 const char *net_engine_features(const struct net_engine *engine);
 const struct net_counters *net_engine_counters(const struct net_engine *engine);
@@ -152,8 +156,8 @@ enum base_status net_socket_adopt(struct net_engine *engine, int fd, void *conte
                                   struct base_error *error);
 void net_socket_set_context(struct net_socket *socket, void *context);
 void *net_socket_context(const struct net_socket *socket);
-/* Every connection to the listener gives one ACCEPTED, until the listener is closed. An adopted listener is borrowed: closing
- * the net_socket stops accepting but leaves the fd open for its owner (it outlives jobs and engines). */
+/* Every connection to the listener gives one ACCEPTED, until the listener is closed. An adopted listener is borrowed:
+ * closing the net_socket stops accepting but leaves the fd open for its owner (it outlives jobs and engines). */
 enum base_status net_socket_accept(struct net_socket *listener, struct base_error *error);
 /* Makes a socket and connects it: one CONNECTED. Gives up at deadline_ns (engine time) with BASE_TIMEOUT. */
 enum base_status net_socket_connect(struct net_engine *engine, const struct net_address *address, uint64_t deadline_ns,
@@ -164,8 +168,8 @@ enum base_status net_socket_receive(struct net_socket *socket, struct base_error
 enum base_status net_socket_send(struct net_socket *socket, struct net_send_op *op);
 /* Sends FIN after the last send; no send may follow. */
 void net_socket_shutdown(struct net_socket *socket);
-/* Stops what is in flight, joins it, releases: CLOSED follows after the events of what was in flight (a send ends with BASE_CANCELLED
- * or its result). Safe inside event handling; a second call does nothing. abort true sends RST. */
+/* Stops what is in flight, joins it, releases: CLOSED follows after the events of what was in flight (a send ends with
+ * BASE_CANCELLED or its result). Safe inside event handling; a second call does nothing. abort true sends RST. */
 void net_socket_close(struct net_socket *socket, _Bool abort);
 
 /* Owner thread only; any order. */
@@ -177,13 +181,13 @@ enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *
 /* From any thread: the owner's current or next poll returns with WOKEN. */
 void net_engine_wake(struct net_engine *engine);
 
-/* Submits what is staged, then fills up to max events. Blocks only when nothing is ready: until an event, or until wait_ns have
- * passed (0: never blocks; NET_WAIT_FOREVER: no limit). Returns the number of events. */
+/* Submits what is staged, then fills up to max events. Blocks only when nothing is ready: until an event, or until
+ * wait_ns have passed (0: never blocks; NET_WAIT_FOREVER: no limit). Returns the number of events. */
 #define NET_WAIT_FOREVER UINT64_MAX
 uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns);
 
-/* A listening TCP socket on address (port 0: any), non-blocking, SO_REUSEADDR; *fd is the caller's, *bound the address with
- * the port given. */
+/* A listening TCP socket on address (port 0: any), non-blocking, SO_REUSEADDR; *fd is the caller's, *bound the address
+ * with the port given. */
 enum base_status net_listen(const struct net_address *address, int backlog, int *fd, struct net_address *bound,
                             struct base_error *error);
 /* Parses "10.0.0.1:7400", "[::1]:7400" or "host:7400" (resolved; the first address wins). */

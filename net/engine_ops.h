@@ -1,4 +1,5 @@
-/* The table an engine fills. Inside net/ only: users call net/engine.h, which checks the arguments and jumps through it. */
+/* The table an engine fills. Inside net/ only: users call net/engine.h, which checks the arguments and jumps through
+ * it. */
 #ifndef MILLRACE_NET_ENGINE_OPS_H
 #define MILLRACE_NET_ENGINE_OPS_H
 

@@ -3,16 +3,16 @@
  * Sockets are registered once, edge-triggered, for reading and writing together; no epoll_ctl follows until they close.
  * The edges are kept as flags (readable, writable) and a socket with something to do waits in the `ready` queue. A turn
  * does one piece of work - one chunk, one send - and goes to the end of the queue, so a fast sender cannot starve the
- * others within a poll. A read or write that comes back short has emptied or filled the kernel's buffer, which saves the
- * call that would only say EAGAIN. Listeners are level-triggered: a batch of connections may be taken in parts.
+ * others within a poll. A read or write that comes back short has emptied or filled the kernel's buffer, which saves
+ * the call that would only say EAGAIN. Listeners are level-triggered: a batch of connections may be taken in parts.
  *
- * Lifetimes: a socket's record is reused after CLOSED; its generation travels through the kernel with its number, so an event
- * that was in flight when it closed is counted as stale and dropped. Everything is done by the owner inside poll, also
- * what could be done at once, so completions never come from a submit.
+ * Lifetimes: a socket's record is reused after CLOSED; its generation travels through the kernel with its number, so an
+ * event that was in flight when it closed is counted as stale and dropped. Everything is done by the owner inside poll,
+ * also what could be done at once, so completions never come from a submit.
  *
- * Why it cannot get stuck: poll blocks only when the ready queue, the files and the wake flag are empty. A socket leaves the queue
- * because the kernel will tell (its flag is clear), because it has no chunk (then it is in `starved`, and the release of any
- * chunk queues it again), or because the user has asked for nothing. */
+ * Why it cannot get stuck: poll blocks only when the ready queue, the files and the wake flag are empty. A socket
+ * leaves the queue because the kernel will tell (its flag is clear), because it has no chunk (then it is in `starved`,
+ * and the release of any chunk queues it again), or because the user has asked for nothing. */
 #include "net/epoll.h"
 
 #include <errno.h>
@@ -87,8 +87,8 @@ static void epoll_chunk_release(struct net_engine *base, const struct net_chunk 
     epoll_sockets_feed(engine);
 }
 
-/* The eventfd is never read: with edges every write is an event of its own. The flag carries the meaning, the eventfd only
- * ends the wait, and a second wake before the owner saw the first costs no system call. */
+/* The eventfd is never read: with edges every write is an event of its own. The flag carries the meaning, the eventfd
+ * only ends the wait, and a second wake before the owner saw the first costs no system call. */
 static void epoll_wake(struct net_engine *base)
 {
     struct epoll_engine *engine = (struct epoll_engine *)base;
@@ -160,9 +160,9 @@ static uint32_t epoll_poll(struct net_engine *base, struct net_event *events, ui
     base->now_ns = base_clock_now_ns();
     uint64_t until_ns = wait_ns < NET_WAIT_FOREVER - base->now_ns ? base->now_ns + wait_ns : NET_WAIT_FOREVER;
     for (;;) {
-        uint64_t left_ns = until_ns == NET_WAIT_FOREVER   ? NET_WAIT_FOREVER
-                           : until_ns > base->now_ns ? until_ns - base->now_ns
-                                                     : 0;
+        uint64_t left_ns = until_ns == NET_WAIT_FOREVER ? NET_WAIT_FOREVER
+                           : until_ns > base->now_ns    ? until_ns - base->now_ns
+                                                        : 0;
         epoll_wait_kernel(engine, epoll_wait_limit(engine, left_ns));
         epoll_sockets_expire(engine);
         epoll_deliver_wake(engine, &output);

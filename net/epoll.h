@@ -12,11 +12,11 @@
 enum epoll_socket_flag {
     EPOLL_LISTENER = 1 << 0,
     EPOLL_ACCEPTING = 1 << 1,
-    EPOLL_CONNECTING = 1 << 2,   /* a CONNECTED event is due */
-    EPOLL_RECEIVING = 1 << 3,    /* the user asked, and neither end nor error came yet */
-    EPOLL_READABLE = 1 << 4,     /* an edge said so and no read has come back short since */
-    EPOLL_WRITABLE = 1 << 5,     /* as far as we know */
-    EPOLL_HANGUP = 1 << 6,       /* the peer's FIN or an error is in the kernel: read on until it shows */
+    EPOLL_CONNECTING = 1 << 2, /* a CONNECTED event is due */
+    EPOLL_RECEIVING = 1 << 3,  /* the user asked, and neither end nor error came yet */
+    EPOLL_READABLE = 1 << 4,   /* an edge said so and no read has come back short since */
+    EPOLL_WRITABLE = 1 << 5,   /* as far as we know */
+    EPOLL_HANGUP = 1 << 6,     /* the peer's FIN or an error is in the kernel: read on until it shows */
     EPOLL_FIN_AFTER_SEND = 1 << 7,
     EPOLL_CLOSING = 1 << 8,
     EPOLL_ABORT = 1 << 9,
@@ -50,7 +50,7 @@ struct epoll_engine {
     struct epoll_socket *sockets;
     struct net_slots slots;
     struct net_link ready, starved, timed;
-    uint64_t deadline_next_ns; /* not later than the earliest deadline in `timed` */
+    uint64_t deadline_next_ns;  /* not later than the earliest deadline in `timed` */
     struct net_file_op **files; /* ring of the operations submitted, oldest at file_first */
     uint32_t files_max, file_first, file_count;
 };

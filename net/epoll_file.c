@@ -1,5 +1,5 @@
-/* Files of the epoll engine. A regular file is always "ready", so its calls are made in the owner's poll and may block there
- * on the disk: that is the price of this engine. A few per poll, so that sockets get their turns between. */
+/* Files of the epoll engine. A regular file is always "ready", so its calls are made in the owner's poll and may block
+ * there on the disk: that is the price of this engine. A few per poll, so that sockets get their turns between. */
 #include <errno.h>
 #include <unistd.h>
 

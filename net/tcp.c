@@ -1,9 +1,10 @@
 /* Socket options.
  *
- * TCP_USER_TIMEOUT is left alone on purpose. It looks like the way to notice a dead peer soon, but Linux also counts the time
- * a receiver keeps its window closed: a sender with 1200 ms gives up after 1.7 s although the peer answers every
- * window probe (tests/net/test_conformance.c holds a receiver back for longer than that). Backpressure is how a busy worker
- * slows its senders down here, for as long as its disk takes, so dead nodes are the control plane's to notice. */
+ * TCP_USER_TIMEOUT is left alone on purpose. It looks like the way to notice a dead peer soon, but Linux also counts
+ * the time a receiver keeps its window closed: a sender with 1200 ms gives up after 1.7 s although the peer answers
+ * every window probe (tests/net/test_conformance.c holds a receiver back for longer than that). Backpressure is how a
+ * busy worker slows its senders down here, for as long as its disk takes, so dead nodes are the control plane's to
+ * notice. */
 #include "net/tcp.h"
 
 #include <errno.h>
@@ -121,13 +122,21 @@ enum base_status net_tcp_adopt(const struct net_tcp *tcp, int fd, bool listener,
 
 void net_tcp_stop(int fd, bool abort_connection)
 {
-    /* Connecting to "no address" resets a TCP connection at once, whoever else holds the file; closing with a zero linger time
-     * would wait until the last holder (a slot of the ring) is gone. */
+    /* Connecting to "no address" resets a TCP connection at once, whoever else holds the file; closing with a zero
+     * linger time would wait until the last holder (a slot of the ring) is gone. */
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     if (abort_connection)
         (void)connect(fd, &nowhere, sizeof nowhere);
     else
         (void)shutdown(fd, SHUT_RDWR);
+}
+
+bool net_tcp_was_reset(int fd)
+{
+    uint8_t state = 0; /* tcpi_state comes first in struct tcp_info */
+    socklen_t bytes = sizeof state;
+    _Static_assert(offsetof(struct tcp_info, tcpi_state) == 0, "only the first byte is asked for");
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &bytes) == 0 && state == TCP_CLOSE;
 }
 
 bool net_accept_transient(int os_error)
@@ -140,8 +149,7 @@ void net_accept_complain(int os_error, uint64_t now_ns)
     static _Atomic uint64_t quiet_until_ns;
     uint64_t until_ns = atomic_load_explicit(&quiet_until_ns, memory_order_relaxed);
 
-    if (now_ns < until_ns ||
-        !atomic_compare_exchange_strong(&quiet_until_ns, &until_ns, now_ns + BASE_NS_PER_S))
+    if (now_ns < until_ns || !atomic_compare_exchange_strong(&quiet_until_ns, &until_ns, now_ns + BASE_NS_PER_S))
         return;
     if (os_error == 0)
         base_log_warn("a connection was accepted and dropped: all sockets of this worker's engine are in use");

@@ -12,8 +12,8 @@ struct net_tcp {
 /* Finds by trying which congestion control may be set: the configured one, else cubic, else reno, else the kernel's
  * default. A configured one that is refused is logged once per process, with the cause. */
 void net_tcp_choose(const struct net_engine_config *config, struct net_tcp *tcp);
-/* Sets a stream or listening socket up. Options that the kernel refuses are left: none is needed for correctness. Buffer
- * sizes must be set before connecting or listening for the window scale to follow them. */
+/* Sets a stream or listening socket up. Options that the kernel refuses are left: none is needed for correctness.
+ * Buffer sizes must be set before connecting or listening for the window scale to follow them. */
 void net_tcp_apply(const struct net_tcp *tcp, int fd);
 /* Writes "congestion=cubic", with the kernel's default named when it stays. */
 void net_tcp_describe(const struct net_tcp *tcp, char *text, size_t text_bytes);
@@ -25,12 +25,15 @@ enum base_status net_tcp_socket(const struct net_tcp *tcp, const struct net_addr
                                 struct base_error *error);
 /* Makes an adopted fd non-blocking and sets it up. On error a stream is closed; a listener stays its owner's. */
 enum base_status net_tcp_adopt(const struct net_tcp *tcp, int fd, bool listener, struct base_error *error);
-/* Ends the connection in both directions without closing fd: by RST when aborting, else by FIN. Whatever waits on the socket
- * returns. */
+/* Ends the connection in both directions without closing fd: by RST when aborting, else by FIN. Whatever waits on the
+ * socket returns. */
 void net_tcp_stop(int fd, bool abort_connection);
 
-/* Whether accept failed for a passing reason (look again at once), or for one that needs time or help: then it is tried again
- * after NET_ACCEPT_RETRY_NS. */
+/* Whether fd's connection is gone altogether, where a FIN of the peer would have left it half open. Meaningless after
+ * our own FIN. */
+bool net_tcp_was_reset(int fd);
+/* Whether accept failed for a passing reason (look again at once), or for one that needs time or help: then it is tried
+ * again after NET_ACCEPT_RETRY_NS. */
 #define NET_ACCEPT_RETRY_NS UINT64_C(100000000)
 bool net_accept_transient(int os_error);
 /* Logs, at most once a second per process, that an accepted connection was dropped or accepting was put off. */

@@ -5,23 +5,24 @@
  * completions into events. With nothing staged and nothing announced by the kernel a poll that may not wait makes no
  * system call at all.
  *
- * Requests. Every request carries kind, slot and generation. A socket has at most one request of a kind in flight; its bit in
- * `armed` is set when it is staged and cleared by its last completion, the one without IORING_CQE_F_MORE. So `armed == 0`
- * says that the kernel holds nothing of the socket, and only then is its record, its descriptor and its slot in the
- * ring's file table let go. A completion for a generation that is gone is counted and dropped; none is expected.
+ * Requests. Every request carries kind, slot and generation. A socket has at most one request of a kind in flight; its
+ * bit in `armed` is set when it is staged and cleared by its last completion, the one without IORING_CQE_F_MORE. So
+ * `armed == 0` says that the kernel holds nothing of the socket, and only then is its record, its descriptor and its
+ * slot in the ring's file table let go. A completion for a generation that is gone is counted and dropped; none is
+ * expected.
  *
  * Closing has three steps: stop (shutdown, or a reset when aborting), join (cancel by descriptor, which also finds
  * multishot requests, and await each last completion; a cancel that missed is repeated after a millisecond), release.
  *
- * Receiving: one multishot request per socket draws chunks from a ring of provided buffers that all sockets share. A chunk belongs
- * to the user until released. When the ring is empty the request ends with ENOBUFS and its socket queues up in
- * `starved`; see uring_receive.c for why nobody waits there forever.
+ * Receiving: one multishot request per socket draws chunks from a ring of provided buffers that all sockets share. A
+ * chunk belongs to the user until released. When the ring is empty the request ends with ENOBUFS and its socket queues
+ * up in `starved`; see uring_receive.c for why nobody waits there forever.
  *
  * Waking: the ring watches an eventfd with a multishot poll, and the flag beside it carries the meaning.
  *
  * The ring is created disabled, so that it may be opened on one thread and owned by another (the kernel holds a
- * SINGLE_ISSUER ring's owner to that). The completion queue is sized for all requests that can be in flight; if accept bursts
- * overflow it all the same, the kernel keeps the rest and the next enter brings it. */
+ * SINGLE_ISSUER ring's owner to that). The completion queue is sized for all requests that can be in flight; if accept
+ * bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. */
 #include "net/uring.h"
 
 #include <errno.h>
@@ -80,7 +81,8 @@ static const char *uring_refusal(int os_error)
     case EACCES:
         return "io_uring_setup is denied (EACCES): allow it in this host's security policy";
     case ENOSYS:
-        return "io_uring_setup does not exist here (ENOSYS): a seccomp profile hides it, or the kernel is built without it";
+        return "io_uring_setup does not exist here (ENOSYS): a seccomp profile hides it, or the kernel is built "
+               "without it";
     case EINVAL:
         return "this kernel's io_uring is too old (deferred task work needs Linux 6.1)";
     case ENOMEM:
@@ -96,7 +98,7 @@ static int uring_create(struct uring_engine *engine, const struct net_engine_con
     uint64_t sockets = config->sockets_max, files = config->file_ops_max;
     uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
     uint32_t completions = uring_power_of_two(config->recv_chunk_count /* each chunk's completion */
-                                                  + 4 * sockets         /* last receive, send, connect or accept, cancel */
+                                                  + 4 * sockets /* last receive, send, connect or accept, cancel */
                                                   + files + 8,
                                               2 * entries, URING_COMPLETIONS_MAX);
     for (;; entries /= 2, completions /= 2) {
@@ -147,8 +149,8 @@ static void uring_close(struct net_engine *base)
     free(engine);
 }
 
-/* The eventfd is never read: with a multishot poll every write is a completion of its own. A second wake before the owner saw
- * the first costs no system call. */
+/* The eventfd is never read: with a multishot poll every write is a completion of its own. A second wake before the
+ * owner saw the first costs no system call. */
 static void uring_wake(struct net_engine *base)
 {
     struct uring_engine *engine = (struct uring_engine *)base;
@@ -171,8 +173,8 @@ static void uring_stage_wake(struct uring_engine *engine)
     engine->wake_armed = true;
 }
 
-/* The one system call of a turn. A refusal that will pass (completions to reap first, a signal, memory) is left to the next
- * turn: what is staged stays staged. */
+/* The one system call of a turn. A refusal that will pass (completions to reap first, a signal, memory) is left to the
+ * next turn: what is staged stays staged. */
 static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
 {
     struct io_uring *ring = &engine->ring;
@@ -186,7 +188,8 @@ static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
         result = io_uring_submit_and_get_events(ring);
     } else {
         uint64_t seconds = base_min_u64(wait_ns / BASE_NS_PER_S, URING_WAIT_S_MAX);
-        struct __kernel_timespec limit = {.tv_sec = (long long)seconds, .tv_nsec = (long long)(wait_ns % BASE_NS_PER_S)};
+        struct __kernel_timespec limit = {.tv_sec = (long long)seconds,
+                                          .tv_nsec = (long long)(wait_ns % BASE_NS_PER_S)};
         struct io_uring_cqe *first;
         uint64_t before_ns = base_clock_now_ns();
         result = io_uring_submit_and_wait_timeout(ring, &first, 1, &limit, NULL);
@@ -244,9 +247,8 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
 /* Time until something must be looked at: 0 when there is something already. */
 static uint64_t uring_wait_limit(struct uring_engine *engine, uint64_t wait_ns)
 {
-    if (io_uring_cq_ready(&engine->ring) > 0 || !net_list_empty(&engine->finished) ||
-        !net_list_empty(&engine->todo) || !net_list_empty(&engine->files_todo) ||
-        (!net_list_empty(&engine->starved) && engine->chunks_free > 0) ||
+    if (io_uring_cq_ready(&engine->ring) > 0 || !net_list_empty(&engine->finished) || !net_list_empty(&engine->todo) ||
+        !net_list_empty(&engine->files_todo) || uring_receive_hungry(engine) ||
         atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0)
         return 0;
     if (net_list_empty(&engine->timed))
@@ -313,6 +315,8 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
     int result = uring_create(engine, config);
     if (result < 0) {
         *refusal = uring_refusal(-result);
+        if (result == -EINVAL)
+            return base_error_set(error, BASE_UNSUPPORTED, "engine uring: %s", *refusal);
         return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
     }
     engine->ring_open = true;
@@ -337,6 +341,7 @@ enum base_status net_uring_open(const struct net_engine_config *config, struct n
     net_list_init(&engine->todo);
     net_list_init(&engine->files_todo);
     net_list_init(&engine->starved);
+    net_list_init(&engine->sated);
     net_list_init(&engine->timed);
     net_list_init(&engine->finished);
     status = uring_open_tables(engine, config, error);

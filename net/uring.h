@@ -31,13 +31,14 @@ enum uring_socket_flag {
     URING_TIMED_OUT = 1 << 3,  /* the connect is being cancelled because its deadline passed */
     URING_FIN_AFTER_SEND = 1 << 4,
     URING_CLOSING = 1 << 5,
-    URING_WARM = 1 << 6 /* data is expected: the next receive is tried at once instead of polled for first */
+    URING_WARM = 1 << 6, /* data is expected: the next receive is tried at once instead of polled for first */
+    URING_FED = 1 << 7   /* got a chunk since its receive was armed */
 };
 
 struct uring_socket {
     struct net_socket base;
     struct net_link todo;     /* in engine->todo: `wants` is to be staged */
-    struct net_link starved;  /* in engine->starved: its receive ended for lack of a chunk */
+    struct net_link starved;  /* in engine->starved or sated: its receive ended for lack of a chunk */
     struct net_link timed;    /* in engine->timed: deadline_ns counts */
     struct net_link finished; /* in engine->finished: its last events are due */
     struct net_send_op *op;   /* the send in flight */
@@ -56,7 +57,7 @@ struct uring_socket {
 };
 
 struct uring_file {
-    struct net_link todo; /* in engine->files_todo */
+    struct net_link todo;   /* in engine->files_todo */
     struct net_file_op *op; /* NULL: free */
     uint32_t slot;
     uint32_t generation;
@@ -83,7 +84,7 @@ struct uring_engine {
     struct net_slots slots;
     struct uring_file *files;
     struct net_slots file_slots;
-    struct net_link todo, files_todo, starved, timed, finished;
+    struct net_link todo, files_todo, starved, sated, timed, finished;
     uint64_t deadline_next_ns; /* not later than the earliest deadline in `timed` */
 };
 
@@ -109,8 +110,8 @@ static inline void uring_event_fill(struct net_event *event, enum net_event_kind
 
 /* uring.c */
 
-/* A blank submission entry; what is staged goes to the kernel early when the queue is full. NULL: the kernel takes nothing
- * before completions are reaped. */
+/* A blank submission entry; what is staged goes to the kernel early when the queue is full. NULL: the kernel takes
+ * nothing before completions are reaped. */
 struct io_uring_sqe *uring_sqe(struct uring_engine *engine);
 
 /* uring_socket.c */
@@ -146,7 +147,9 @@ void uring_chunk_discard(struct uring_engine *engine, const struct io_uring_cqe 
 enum base_status uring_socket_receive(struct net_socket *, struct base_error *);
 void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
 uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
-/* Re-arms starved sockets, at most one for each free chunk, in the order in which they ran dry. */
+/* Whether a socket waits for a chunk and there is one. */
+bool uring_receive_hungry(const struct uring_engine *engine);
+/* Re-arms starved sockets, as far as there are chunks. */
 void uring_receive_feed(struct uring_engine *engine);
 
 /* uring_file.c */

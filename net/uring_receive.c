@@ -1,12 +1,15 @@
 /* Receiving on the io_uring engine: the ring of provided chunks, and multishot receives that draw from it.
  *
- * A multishot receive is alive exactly while its completions carry IORING_CQE_F_MORE. Without it the request is armed again, unless
- * the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping them.
+ * A multishot receive is alive exactly while its completions carry IORING_CQE_F_MORE. Without it the request is armed
+ * again, unless the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping
+ * them.
  *
- * Why no starved socket waits forever. Sockets queue up in the order in which they ran dry, and at every turn as many are
- * armed again as there are chunks. One that is armed either takes a chunk, or finds none and goes to the queue's end, or has nothing to
- * read and leaves the chunk to the next: as long as the queue and the ring both hold something, poll does not block but takes another turn
- * (uring_wait_limit), and each turn shortens the queue by at least one or uses a chunk up. */
+ * Why no starved socket waits forever. Sockets queue up in the order in which they ran dry, those that found nothing
+ * before those that got something (`starved` before `sated`), or else the first one armed would empty the ring every
+ * time. At every turn some are armed again, in proportion to the chunks there are. One that is armed takes chunks, or
+ * finds none and queues up again, or has nothing to read and leaves them to the next: as long as a queue and the ring
+ * both hold something, poll does not block but takes another turn (uring_wait_limit), and each turn shortens the queues
+ * by at least one or uses a chunk up. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +17,11 @@
 #include "base/log.h"
 #include "net/uring.h"
 
-enum { URING_CHUNK_GROUP = 0, URING_CHUNK_ALIGN = 64 };
+enum {
+    URING_CHUNK_GROUP = 0,
+    URING_CHUNK_ALIGN = 64,
+    URING_CHUNKS_A_SOCKET = 4 /* how many chunks one starved socket is expected to use */
+};
 
 enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
                                    const char **refusal, struct base_error *error)
@@ -112,14 +119,17 @@ void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe
     sqe->buf_group = URING_CHUNK_GROUP;
     if (!(socket->flags & URING_WARM))
         sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
-    socket->flags |= URING_WARM;
+    socket->flags = (socket->flags & ~(uint32_t)URING_FED) | URING_WARM;
 }
 
 static uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct net_event *event)
 {
-    /* A send that failed took the socket's error with it; what then looks like the peer's FIN is none. */
+    /* A send that failed took the socket's error with it, and one that the kernel had partly done even hides it in a
+     * short result: what then looks like the peer's FIN is none. */
     if (os_error == 0)
         os_error = socket->stream_error;
+    if (os_error == 0 && socket->op != NULL && net_tcp_was_reset(socket->fd))
+        os_error = ECONNRESET;
     socket->flags &= ~(uint32_t)URING_RECEIVING;
     uring_event_fill(event, NET_EVENT_RECEIVED, socket);
     event->os_error = os_error;
@@ -140,7 +150,7 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
     if (cqe->res == -ENOBUFS) {
         counters->receive_starved++;
         if (ended)
-            net_list_append(&engine->starved, &socket->starved);
+            net_list_append(socket->flags & URING_FED ? &engine->sated : &engine->starved, &socket->starved);
         return 0;
     }
     if (cqe->res == 0 || (cqe->res < 0 && cqe->res != -EINTR && cqe->res != -EAGAIN))
@@ -152,6 +162,7 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
     if (cqe->res < 0)
         return 0;
     uint32_t id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+    socket->flags |= URING_FED;
     engine->chunks_free--;
     counters->receives++;
     counters->received_bytes += (uint64_t)cqe->res;
@@ -164,10 +175,17 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
     return 1;
 }
 
+bool uring_receive_hungry(const struct uring_engine *engine)
+{
+    return engine->chunks_free > 0 && !(net_list_empty(&engine->starved) && net_list_empty(&engine->sated));
+}
+
 void uring_receive_feed(struct uring_engine *engine)
 {
-    for (uint32_t i = 0; i < engine->chunks_free && !net_list_empty(&engine->starved); i++) {
-        struct net_link *link = net_list_pop(&engine->starved);
+    uint32_t count = (engine->chunks_free + URING_CHUNKS_A_SOCKET - 1) / URING_CHUNKS_A_SOCKET;
+
+    for (; count > 0 && uring_receive_hungry(engine); count--) {
+        struct net_link *link = net_list_pop(net_list_empty(&engine->starved) ? &engine->sated : &engine->starved);
         engine->base.counters.receive_rearms++;
         uring_socket_want(NET_LIST_ENTRY(link, struct uring_socket, starved), URING_RECEIVE);
     }
