@@ -1,0 +1,27 @@
+/* The cases of the conformance suite. *state is the bench kind. */
+#ifndef MILLRACE_TESTS_NET_CONFORMANCE_CASES_H
+#define MILLRACE_TESTS_NET_CONFORMANCE_CASES_H
+
+#include "conformance.h"
+
+struct conformance_case {
+    const char *name;
+    void (*function)(void **state);
+    bool kernel_only;
+};
+
+#define CONFORMANCE_CASE(function)                                                                                     \
+    {                                                                                                                  \
+#function, function, false                                                                                     \
+    }
+#define CONFORMANCE_KERNEL_CASE(function)                                                                              \
+    {                                                                                                                  \
+#function, function, true                                                                                      \
+    }
+
+/* Each ends with a case without a name. */
+extern const struct conformance_case conformance_socket_cases[];
+extern const struct conformance_case conformance_file_cases[];
+extern const struct conformance_case conformance_kernel_cases[];
+
+#endif

@@ -1,0 +1,251 @@
+/* What only real sockets, real time and real threads can show. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "conformance_cases.h"
+
+static void many_cycles_leak_nothing(void **state)
+{
+    enum { CYCLES = 1000 };
+    struct net_engine_config config = bench_config();
+    config.sockets_max = 4;
+    struct bench *bench = bench_open(*state, &config);
+    unsigned before = bench_descriptors();
+    uint8_t *data = bench_bytes(3000, 1);
+
+    for (int i = 0; i < CYCLES; i++) {
+        struct bench_peer *client, *server;
+        bench_pair(bench, &client, &server);
+        bench_send(client, data, 3000, 3);
+        if (i % 3 == 0)
+            BENCH_UNTIL(bench, server->bytes == 3000);
+        bench_peer_close(client, i % 2 == 0);
+        bench_peer_close(server, i % 5 == 0);
+        bench_forget(bench);
+    }
+    assert_int_equal(bench_descriptors(), before);
+    free(data);
+    bench_close(bench);
+}
+
+/* A queue of accepted connections that is full drops the SYN: nobody answers. */
+static void connect_gives_up_at_its_deadline(void **state)
+{
+    enum { CONNECTIONS = 6 };
+    struct net_engine_config config = bench_config();
+    struct bench_peer *clients[CONNECTIONS];
+    struct net_address any, deaf;
+    struct base_error error;
+    int fd, late = 0;
+    struct bench *bench = bench_open(*state, &config);
+
+    assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
+    assert_int_equal(net_listen(&any, 0, &fd, &deaf, &error), BASE_OK);
+    for (int i = 0; i < CONNECTIONS; i++)
+        clients[i] = bench_connect(bench, &deaf, 100 * BASE_NS_PER_MS);
+    uint64_t begin_ns = base_clock_now_ns();
+    for (int i = 0; i < CONNECTIONS; i++) {
+        BENCH_UNTIL(bench, clients[i]->connected);
+        if (clients[i]->connect_status == BASE_OK)
+            continue;
+        assert_int_equal(clients[i]->connect_status, BASE_TIMEOUT);
+        late++;
+        assert_false(clients[i]->closed);
+    }
+    uint64_t took_ns = base_clock_now_ns() - begin_ns;
+    assert_true(late >= 3);
+    assert_true(took_ns > 90 * BASE_NS_PER_MS && took_ns < 900 * BASE_NS_PER_MS);
+    bench_close(bench);
+    close(fd);
+}
+
+/* A deadline that is over already, and one that passes while the engine blocks without an end. */
+static void deadlines_end_a_blocking_poll(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct net_address any, deaf;
+    struct net_event event;
+    struct base_error error;
+    int fd;
+    struct bench *bench = bench_open(*state, &config);
+
+    assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
+    assert_int_equal(net_listen(&any, 0, &fd, &deaf, &error), BASE_OK);
+    struct bench_peer *first = bench_connect(bench, &deaf, BASE_NS_PER_S);
+    BENCH_UNTIL(bench, first->connected);
+    for (uint64_t timeout_ns = 0; timeout_ns <= 30 * BASE_NS_PER_MS; timeout_ns += 30 * BASE_NS_PER_MS) {
+        struct bench_peer *client = bench_connect(bench, &deaf, timeout_ns);
+        uint64_t begin_ns = base_clock_now_ns();
+        assert_int_equal(net_engine_poll(client->engine, &event, 1, NET_WAIT_FOREVER), 1);
+        assert_int_equal(event.kind, NET_EVENT_CONNECTED);
+        assert_int_equal(event.status, BASE_TIMEOUT);
+        assert_true(base_clock_now_ns() - begin_ns >= timeout_ns);
+        client->connected = true;
+    }
+    bench_close(bench);
+    close(fd);
+}
+
+static void idle_polls_block(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct net_event events[4];
+    struct bench *bench = bench_open(*state, &config);
+    struct net_engine *engine = bench->engines[BENCH_SERVER];
+    uint64_t user_ns, system_ns, user_after_ns, system_after_ns;
+
+    bench_pump(bench);
+    assert_int_equal(net_engine_poll(engine, events, 4, 0), 0);
+    base_clock_thread_cpu_ns(&user_ns, &system_ns);
+    uint64_t begin_ns = base_clock_now_ns(), enters = net_engine_counters(engine)->enters;
+    assert_int_equal(net_engine_poll(engine, events, 4, 50 * BASE_NS_PER_MS), 0);
+    uint64_t took_ns = base_clock_now_ns() - begin_ns;
+    base_clock_thread_cpu_ns(&user_after_ns, &system_after_ns);
+    assert_true(took_ns >= 50 * BASE_NS_PER_MS && took_ns < 500 * BASE_NS_PER_MS);
+    assert_true(user_after_ns + system_after_ns - user_ns - system_ns < 20 * BASE_NS_PER_MS);
+    assert_true(net_engine_counters(engine)->enters - enters <= 2);
+    assert_true(net_engine_counters(engine)->waits > 0);
+    assert_true(net_engine_counters(engine)->wait_ns >= 45 * BASE_NS_PER_MS);
+    bench_close(bench);
+}
+
+struct waker {
+    struct net_engine *engine;
+    _Atomic uint32_t asked, answered;
+    uint32_t payload; /* plain memory, published by the wake */
+};
+
+static void *waker_run(void *argument)
+{
+    struct waker *waker = argument;
+
+    for (uint32_t round = 1; round <= 2000; round++) {
+        waker->payload = round * 7;
+        atomic_store(&waker->asked, round);
+        net_engine_wake(waker->engine);
+        while (atomic_load(&waker->answered) != round)
+            usleep(1);
+    }
+    return NULL;
+}
+
+/* The other thread goes on only when the blocked poll has returned: a lost wake hangs, a race shows under TSan. */
+static void woken_from_another_thread(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct net_event events[4];
+    pthread_t thread;
+    struct bench *bench = bench_open(*state, &config);
+    struct waker waker = {.engine = bench->engines[BENCH_CLIENT]};
+
+    assert_int_equal(pthread_create(&thread, NULL, waker_run, &waker), 0);
+    for (uint32_t round = 1; round <= 2000; round++) {
+        while (atomic_load(&waker.asked) < round) {
+            assert_int_equal(net_engine_poll(waker.engine, events, 4, 5 * BASE_NS_PER_S), 1);
+            assert_int_equal(events[0].kind, NET_EVENT_WOKEN);
+        }
+        assert_int_equal(waker.payload, round * 7);
+        atomic_store(&waker.answered, round);
+    }
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    bench_close(bench);
+}
+
+/* An engine opened here and owned elsewhere. */
+static void *owner_run(void *argument)
+{
+    struct net_engine *engine = argument;
+    struct base_error error;
+    struct net_event event;
+
+    assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
+    net_engine_wake(engine);
+    assert_int_equal(net_engine_poll(engine, &event, 1, BASE_NS_PER_S), 1);
+    assert_int_equal(event.kind, NET_EVENT_WOKEN);
+    assert_non_null(strstr(net_engine_features(engine), "congestion="));
+    net_engine_close(engine);
+    return NULL;
+}
+
+static void owned_by_the_thread_that_enables_it(void **state)
+{
+    const struct bench_kind *kind = *state;
+    struct net_engine_config config = bench_config();
+    struct net_engine *engine;
+    struct base_error error;
+    pthread_t thread;
+
+    assert_int_equal(base_governor_open(0, &config.governor, &error), BASE_OK);
+    enum net_engine_kind which = strcmp(kind->name, "uring") == 0 ? NET_ENGINE_URING : NET_ENGINE_EPOLL;
+    assert_int_equal(net_engine_open(which, &config, &engine, NULL, &error), BASE_OK);
+    assert_string_equal(net_engine_name(engine), kind->name);
+    assert_int_equal(pthread_create(&thread, NULL, owner_run, engine), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(base_governor_used_bytes(config.governor), 0);
+    base_governor_close(config.governor);
+}
+
+/* TCP_USER_TIMEOUT would end this connection: a worker may be busy for longer than any such limit. */
+static void backpressure_outlasts_two_seconds(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    config.recv_chunk_count = 2;
+    config.recv_buffer_bytes = config.send_buffer_bytes = 65536;
+    struct bench *bench = bench_open(*state, &config);
+    uint8_t *data = bench_bytes(4 << 20, 3);
+
+    bench_pair(bench, &client, &server);
+    server->hold = true;
+    bench_send(client, data, 4 << 20, 1);
+    bench_pump_for(bench, 2300 * BASE_NS_PER_MS);
+    assert_false(client->sent);
+    server->hold = false;
+    bench_release(server);
+    BENCH_UNTIL(bench, client->sent && server->bytes == 4 << 20);
+    assert_int_equal(client->sent_status, BASE_OK);
+    assert_memory_equal(server->data, data, 4 << 20);
+    free(data);
+    bench_close(bench);
+}
+
+/* Out of descriptors: accepting pauses without spinning, and the connection comes once there are some again. */
+static void accepting_survives_a_lack_of_descriptors(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct rlimit limit, tight;
+    struct bench *bench = bench_open(*state, &config);
+    struct bench_peer *client = bench_connect(bench, &bench->address, 5 * BASE_NS_PER_S);
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    tight = limit;
+    tight.rlim_cur = 3; /* below what is open: nothing new fits */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    uint64_t enters = net_engine_counters(bench->engines[BENCH_SERVER])->enters;
+    uint64_t completions = net_engine_counters(bench->engines[BENCH_SERVER])->completions;
+    bench_pump_for(bench, 30 * BASE_NS_PER_MS);
+    assert_int_equal(bench->accepted_count, 0);
+    assert_true(net_engine_counters(bench->engines[BENCH_SERVER])->completions - completions < 10);
+    assert_true(net_engine_counters(bench->engines[BENCH_SERVER])->enters >= enters);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    BENCH_UNTIL(bench, client->connected && bench->accepted_count == 1);
+    bench_close(bench);
+}
+
+const struct conformance_case conformance_kernel_cases[] = {
+    CONFORMANCE_KERNEL_CASE(many_cycles_leak_nothing),
+    CONFORMANCE_KERNEL_CASE(connect_gives_up_at_its_deadline),
+    CONFORMANCE_KERNEL_CASE(deadlines_end_a_blocking_poll),
+    CONFORMANCE_KERNEL_CASE(idle_polls_block),
+    CONFORMANCE_KERNEL_CASE(woken_from_another_thread),
+    CONFORMANCE_KERNEL_CASE(owned_by_the_thread_that_enables_it),
+    CONFORMANCE_KERNEL_CASE(backpressure_outlasts_two_seconds),
+    CONFORMANCE_KERNEL_CASE(accepting_survives_a_lack_of_descriptors),
+    {0},
+};
