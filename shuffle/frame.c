@@ -1,0 +1,38 @@
+#include "shuffle/frame.h"
+
+#include "shuffle/mesh.h"
+
+enum base_status shuffle_frame_check(const struct shuffle_frame_header *header, struct base_error *error)
+{
+    if (header->magic != SHUFFLE_FRAME_MAGIC)
+        return base_error_set(error, BASE_FRAME_CORRUPT, "a frame begins with 0x%08x instead of its mark",
+                              header->magic);
+    if (header->flags & ~SHUFFLE_FRAME_CHECKED)
+        return base_error_set(error, BASE_FRAME_CORRUPT, "a frame has unknown flags 0x%04x", header->flags);
+    if (header->exchange >= SHUFFLE_EXCHANGES_MAX)
+        return base_error_set(error, BASE_FRAME_CORRUPT, "a frame names exchange %u of at most %d", header->exchange,
+                              SHUFFLE_EXCHANGES_MAX);
+    switch (header->kind) {
+    case SHUFFLE_FRAME_DATA:
+        /* Every row has at least one byte. */
+        if (header->rows == 0 || header->rows > header->bytes || header->bytes > SHUFFLE_ROW_BYTES_MAX)
+            return base_error_set(error, BASE_FRAME_CORRUPT, "a frame has %u rows in %u bytes (at most %u)",
+                                  header->rows, header->bytes, SHUFFLE_ROW_BYTES_MAX);
+        return BASE_OK;
+    case SHUFFLE_FRAME_END:
+        if (header->rows != 0 || header->bytes != sizeof(struct shuffle_lane_totals))
+            return base_error_set(error, BASE_FRAME_CORRUPT, "an end-of-stream frame has %u rows and %u bytes",
+                                  header->rows, header->bytes);
+        return BASE_OK;
+    default:
+        return base_error_set(error, BASE_FRAME_CORRUPT, "a frame is of unknown kind %u", header->kind);
+    }
+}
+
+uint32_t shuffle_frame_bytes_for(uint64_t lane_bytes_expected)
+{
+    uint32_t bytes = SHUFFLE_FRAME_BYTES_MIN;
+    while (bytes < SHUFFLE_FRAME_BYTES_MAX && bytes * UINT64_C(2) <= lane_bytes_expected / 8)
+        bytes *= 2;
+    return bytes;
+}

@@ -1,0 +1,426 @@
+/* One socket of the mesh, from connecting to CLOSED.
+ *
+ *   listener              LISTENING -> CLOSING
+ *   the lower worker      CONNECTING -> GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *   the higher worker                   GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *
+ * Who connects speaks first. The other side answers when it has recognised the caller, and both know each other. A
+ * connection that ends, or says something else, before it is OPEN belongs to a stranger: it is closed and counted. If
+ * we had called there, we call again until the time for connecting is over: what answered may have been a listener's
+ * queue of a job before. Only a refusal is final. Behind OPEN every loss is an error, unless both sides had said all.
+ */
+#include "shuffle/mesh_internal.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { ARRIVALS_EXTRA = 64 };
+#define RETRY_NS (20 * BASE_NS_PER_MS)
+/* For saying who one is. */
+#define GREETING_NS (2 * BASE_NS_PER_S)
+
+static struct mesh_peer *peer_of(const struct mesh_connection *connection)
+{
+    return &connection->mesh->peers[connection->peer];
+}
+
+/* One step of the table above. */
+static void connection_become(struct mesh_connection *connection, enum mesh_connection_state state)
+{
+    static const uint8_t predecessors[] = {
+        [MESH_LISTENING] = 0,
+        [MESH_CONNECTING] = 0,
+        [MESH_GREETING] = 1 << MESH_CONNECTING,
+        [MESH_OPEN] = 1 << MESH_GREETING,
+        [MESH_LINGERING] = 1 << MESH_OPEN,
+        [MESH_CLOSING] =
+            1 << MESH_LISTENING | 1 << MESH_CONNECTING | 1 << MESH_GREETING | 1 << MESH_OPEN | 1 << MESH_LINGERING,
+    };
+    BASE_ASSERT(predecessors[state] >> connection->state & 1);
+    connection->state = state;
+}
+
+static struct mesh_connection *connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state,
+                                               uint32_t peer)
+{
+    struct mesh_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->mesh = mesh;
+    connection->state = state;
+    connection->peer = peer;
+    TAILQ_INSERT_TAIL(&mesh->connections, connection, all);
+    return connection;
+}
+
+static void connection_free(struct mesh_connection *connection)
+{
+    TAILQ_REMOVE(&connection->mesh->connections, connection, all);
+    free(connection);
+}
+
+static enum base_status no_memory(struct base_error *error)
+{
+    return base_error_set(error, BASE_NO_MEMORY, "no memory for the record of a connection");
+}
+
+enum base_status mesh_connection_listen(struct shuffle_mesh *mesh, struct base_error *error)
+{
+    struct mesh_connection *listener = connection_make(mesh, MESH_LISTENING, MESH_NOBODY);
+    if (!listener)
+        return no_memory(error);
+    const enum base_status status =
+        net_socket_adopt(mesh->config.engine, mesh->config.listener_fd, listener, &listener->socket, error);
+    if (status != BASE_OK) {
+        connection_free(listener);
+        return status;
+    }
+    mesh->listener = listener;
+    return net_socket_accept(listener->socket, error);
+}
+
+enum base_status mesh_connection_connect(struct shuffle_mesh *mesh, uint32_t peer, struct base_error *error)
+{
+    struct mesh_connection *connection = connection_make(mesh, MESH_CONNECTING, peer);
+    if (!connection)
+        return no_memory(error);
+    const enum base_status status =
+        net_socket_connect(mesh->config.engine, &mesh->config.address[peer], mesh->connect_deadline_ns, connection,
+                           &connection->socket, error);
+    if (status != BASE_OK) {
+        connection_free(connection);
+        return status;
+    }
+    mesh->peers[peer].connection = connection;
+    return BASE_OK;
+}
+
+void mesh_connection_close(struct mesh_connection *connection, bool abort)
+{
+    if (connection->state == MESH_CLOSING)
+        return;
+    connection_become(connection, MESH_CLOSING);
+    net_socket_close(connection->socket, abort);
+}
+
+/* Graceful: what is queued leaves, then FIN. */
+static void linger_on(struct mesh_connection *connection)
+{
+    if (peer_of(connection)->out.first) {
+        if (!mesh_connection_kick(connection))
+            shuffle_mesh_stage(connection->mesh, connection->peer);
+    } else if (!connection->op.in_flight) {
+        net_socket_shutdown(connection->socket);
+        mesh_connection_close(connection, false);
+    }
+}
+
+void mesh_connection_linger(struct mesh_connection *connection)
+{
+    connection_become(connection, MESH_LINGERING);
+    linger_on(connection);
+}
+
+/* Somebody who did not behave as a worker of this job. */
+static void stranger_close(struct mesh_connection *connection, const char *why)
+{
+    connection->mesh->strangers++;
+    base_log_debug("worker %u: a connection is closed: %s", connection->mesh->config.worker, why);
+    mesh_connection_close(connection, true);
+}
+
+/* Sending. */
+
+/* False: refused for now. */
+static bool send_greeting(struct mesh_connection *connection)
+{
+    connection->op.segments[0] = (struct iovec){&connection->own_greeting, sizeof connection->own_greeting};
+    connection->op.count = 1;
+    return net_socket_send(connection->socket, &connection->op) == BASE_OK;
+}
+
+bool mesh_connection_kick(struct mesh_connection *connection)
+{
+    struct mesh_peer *peer = peer_of(connection);
+    if (connection->op.in_flight || connection->state == MESH_CLOSING || connection->state == MESH_CONNECTING)
+        return true;
+    if (!connection->greeted) {
+        connection->greeted = send_greeting(connection);
+        return connection->greeted;
+    }
+    if (connection->state == MESH_GREETING || !peer->out.first)
+        return true;
+    uint32_t count = 0;
+    for (struct shuffle_frame *frame = peer->out.first; frame && count < NET_SEND_SEGMENTS_MAX; frame = frame->next)
+        connection->op.segments[count++] = (struct iovec){frame->wire, frame->wire_bytes};
+    connection->op.count = count;
+    if (net_socket_send(connection->socket, &connection->op) != BASE_OK)
+        return false;
+    connection->frames_in_flight = count;
+    return true;
+}
+
+static enum base_status lost(const struct mesh_connection *connection, const struct net_event *event,
+                             struct base_error *error)
+{
+    const char *node = shuffle_mesh_node(connection->mesh, connection->peer);
+    const enum base_status status = event->status == BASE_TIMEOUT ? BASE_PEER_RESET : event->status;
+    return base_error_set(error, status, "the connection to worker %u on node %s broke: %s%s%s", connection->peer, node,
+                          base_status_words(event->status), event->os_error ? ": " : "",
+                          event->os_error ? strerror(event->os_error) : "");
+}
+
+static void sent_frames_home(struct mesh_connection *connection, bool delivered)
+{
+    struct mesh_peer *peer = peer_of(connection);
+    for (; connection->frames_in_flight > 0; connection->frames_in_flight--) {
+        struct shuffle_frame *frame = shuffle_frame_queue_take(&peer->out);
+        if (delivered && frame->home != SHUFFLE_HOME_LANE)
+            connection->mesh->sent_bytes[connection->peer] += frame->wire_bytes - SHUFFLE_FRAME_HEADER_BYTES;
+        shuffle_frame_home(frame);
+    }
+}
+
+static enum base_status on_sent(struct mesh_connection *connection, const struct net_event *event,
+                                struct base_error *error)
+{
+    const bool frames = connection->frames_in_flight > 0;
+    sent_frames_home(connection, event->status == BASE_OK);
+    switch (connection->state) {
+    case MESH_GREETING:
+    case MESH_OPEN:
+        if (event->status == BASE_OK) {
+            if (!mesh_connection_kick(connection))
+                shuffle_mesh_stage(connection->mesh, connection->peer);
+            return BASE_OK;
+        }
+        /* The greeting of one who calls: receiving will say the same, and it is tried again. */
+        return connection->state == MESH_OPEN || frames ? lost(connection, event, error) : BASE_OK;
+    case MESH_LINGERING:
+        if (event->status == BASE_OK)
+            linger_on(connection);
+        else
+            mesh_connection_close(connection, true);
+        return BASE_OK;
+    default:
+        return BASE_OK;
+    }
+}
+
+/* Receiving. */
+
+static void connection_open(struct mesh_connection *connection)
+{
+    connection_become(connection, MESH_OPEN);
+    connection->mesh->open_count++;
+    shuffle_mesh_stage(connection->mesh, connection->peer);
+}
+
+/* A caller is recognised: it gets our answer. NULL, or why not. */
+static const char *arrival_recognise(struct mesh_connection *connection)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    const uint32_t source = connection->greeting.source;
+    if (source > mesh->config.worker)
+        return "a higher worker calls a lower one";
+    if (mesh->peers[source].connection)
+        return "that worker is connected already";
+    connection->peer = source;
+    mesh->peers[source].connection = connection;
+    mesh->arrivals--;
+    shuffle_preamble_fill(&mesh->config, source, &connection->own_greeting);
+    return NULL;
+}
+
+/* Takes the greeting, or a part of it, from the beginning of the chunk. Returns bytes taken. */
+static uint32_t greeting_take(struct mesh_connection *connection, const struct net_chunk *chunk)
+{
+    const uint32_t want = (uint32_t)sizeof connection->greeting - connection->greeting_bytes;
+    const uint32_t bytes = chunk->bytes < want ? chunk->bytes : want;
+    memcpy((uint8_t *)&connection->greeting + connection->greeting_bytes, chunk->data, bytes);
+    connection->greeting_bytes += bytes;
+    if (bytes < want)
+        return bytes;
+    const char *why = shuffle_preamble_check(&connection->mesh->config, &connection->greeting);
+    if (!why && connection->peer == MESH_NOBODY)
+        why = arrival_recognise(connection);
+    else if (!why && connection->greeting.source != connection->peer)
+        why = "another worker than the one called answers";
+    if (why)
+        stranger_close(connection, why);
+    else
+        connection_open(connection);
+    return bytes;
+}
+
+static enum base_status on_chunk(struct mesh_connection *connection, const struct net_chunk *chunk,
+                                 struct base_error *error)
+{
+    uint32_t taken = 0;
+    if (connection->state == MESH_GREETING)
+        taken = greeting_take(connection, chunk);
+    if (connection->state != MESH_OPEN || taken == chunk->bytes) {
+        net_chunk_release(connection->mesh->config.engine, chunk);
+        return BASE_OK;
+    }
+    const struct shuffle_piece piece = {.data = chunk->data + taken, .bytes = chunk->bytes - taken, .chunk = *chunk};
+    return shuffle_inlet_push(&peer_of(connection)->inlet, &piece, error);
+}
+
+static enum base_status on_received(struct mesh_connection *connection, const struct net_event *event,
+                                    struct base_error *error)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    if (event->status == BASE_OK)
+        return on_chunk(connection, &event->chunk, error);
+    if (connection->state == MESH_GREETING) {
+        stranger_close(connection, "it ended before it said who it is");
+        return BASE_OK;
+    }
+    if (connection->state != MESH_OPEN || shuffle_mesh_peer_done(mesh, connection->peer))
+        return BASE_OK;
+    if (event->status != BASE_END)
+        return lost(connection, event, error);
+    /* Judged in the mesh's turn, when the inlet has taken what came before. */
+    peer_of(connection)->fin = true;
+    mesh->fins++;
+    return BASE_OK;
+}
+
+static enum base_status start_receiving(struct mesh_connection *connection)
+{
+    struct base_error cause;
+    const enum base_status status = net_socket_receive(connection->socket, &cause);
+    if (status != BASE_OK)
+        stranger_close(connection, cause.text);
+    return status;
+}
+
+static enum base_status on_connected(struct mesh_connection *connection, const struct net_event *event,
+                                     struct base_error *error)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    if (connection->state != MESH_CONNECTING)
+        return BASE_OK;
+    if (event->status == BASE_OK) {
+        connection_become(connection, MESH_GREETING);
+        shuffle_preamble_fill(&mesh->config, connection->peer, &connection->own_greeting);
+        if (start_receiving(connection) == BASE_OK)
+            shuffle_mesh_stage(connection->mesh, connection->peer);
+        return BASE_OK;
+    }
+    char address[64];
+    net_address_format(&mesh->config.address[connection->peer], address);
+    const char *node = shuffle_mesh_node(mesh, connection->peer);
+    mesh_connection_close(connection, true);
+    if (event->status == BASE_NODE_REFUSED)
+        return base_error_set(
+            error, BASE_NODE_REFUSED,
+            "node %s refused the connection to worker %u (%s): is its daemon running, and is this its "
+            "data address?",
+            node, connection->peer, address);
+    if (event->status == BASE_PEER_RESET)
+        return BASE_OK; /* tried again */
+    return base_error_set(
+        error, BASE_NODE_MISSING,
+        "node %s: worker %u (%s) cannot be reached: %s%s%s (is the node up, and is the way to it open?)", node,
+        connection->peer, address, base_status_words(event->status), event->os_error ? ": " : "",
+        event->os_error ? strerror(event->os_error) : "");
+}
+
+/* When too many have not said who they are, the one that has been silent longest goes. */
+static void arrivals_bound(struct shuffle_mesh *mesh)
+{
+    struct mesh_connection *connection;
+    if (mesh->arrivals <= mesh->config.workers + ARRIVALS_EXTRA)
+        return;
+    TAILQ_FOREACH(connection, &mesh->connections, all)
+    {
+        if (connection->state == MESH_GREETING && connection->peer == MESH_NOBODY) {
+            stranger_close(connection, "too many callers at once");
+            return;
+        }
+    }
+}
+
+static enum base_status on_accepted(struct mesh_connection *listener, const struct net_event *event)
+{
+    struct shuffle_mesh *mesh = listener->mesh;
+    if (event->status != BASE_OK || !event->accepted)
+        return BASE_OK;
+    struct mesh_connection *connection = connection_make(mesh, MESH_GREETING, MESH_NOBODY);
+    if (!connection) {
+        mesh->orphan.mesh = mesh;
+        mesh->orphans++;
+        net_socket_set_context(event->accepted, &mesh->orphan);
+        net_socket_close(event->accepted, true);
+        return BASE_OK;
+    }
+    net_socket_set_context(event->accepted, connection);
+    connection->socket = event->accepted;
+    connection->accepted = true;
+    mesh->arrivals++;
+    connection->deadline_ns = net_engine_now_ns(mesh->config.engine) + GREETING_NS;
+    if (listener->state == MESH_CLOSING || mesh->closing) {
+        mesh_connection_close(connection, true);
+        return BASE_OK;
+    }
+    if (start_receiving(connection) == BASE_OK)
+        arrivals_bound(mesh);
+    return BASE_OK;
+}
+
+static void on_closed(struct mesh_connection *connection)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    const uint32_t worker = connection->peer;
+    if (worker == MESH_NOBODY) {
+        mesh->arrivals -= connection->accepted;
+    } else {
+        struct mesh_peer *peer = &mesh->peers[worker];
+        peer->connection = NULL;
+        if (!mesh->closing && worker > mesh->config.worker) {
+            peer->retry_ns = net_engine_now_ns(mesh->config.engine) + RETRY_NS;
+            mesh->retries++;
+        }
+        if (mesh->closing)
+            shuffle_mesh_queue_drop(mesh, worker);
+    }
+    connection_free(connection);
+}
+
+/* A socket accepted when there was no memory for its record. */
+static void orphan_event(struct shuffle_mesh *mesh, const struct net_event *event)
+{
+    if (event->kind == NET_EVENT_RECEIVED && event->status == BASE_OK)
+        net_chunk_release(mesh->config.engine, &event->chunk);
+    if (event->kind == NET_EVENT_CLOSED)
+        mesh->orphans--;
+}
+
+enum base_status mesh_connection_event(struct mesh_connection *connection, const struct net_event *event,
+                                       struct base_error *error)
+{
+    if (connection == &connection->mesh->orphan) {
+        orphan_event(connection->mesh, event);
+        return BASE_OK;
+    }
+    switch (event->kind) {
+    case NET_EVENT_ACCEPTED:
+        return on_accepted(connection, event);
+    case NET_EVENT_CONNECTED:
+        return on_connected(connection, event, error);
+    case NET_EVENT_RECEIVED:
+        return on_received(connection, event, error);
+    case NET_EVENT_SENT:
+        return on_sent(connection, event, error);
+    case NET_EVENT_CLOSED:
+        on_closed(connection);
+        return BASE_OK;
+    default:
+        return BASE_OK;
+    }
+}
