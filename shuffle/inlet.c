@@ -19,9 +19,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include <xxhash.h> /* the library's: its streaming form cannot be inlined without optimisation */
 
 #include "base/assert.h"
 #include "shuffle/mesh_internal.h"
