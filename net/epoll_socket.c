@@ -90,7 +90,7 @@ enum base_status epoll_socket_adopt(struct net_engine *base, int fd, void *conte
                                     struct base_error *error)
 {
     struct epoll_engine *engine = (struct epoll_engine *)base;
-    struct epoll_socket *taken;
+    struct epoll_socket *taken = NULL;
     uint32_t flags = net_tcp_listens(fd) ? EPOLL_LISTENER : EPOLL_WRITABLE;
 
     enum base_status status = net_tcp_adopt(&engine->tcp, fd, flags == EPOLL_LISTENER, error);
@@ -131,7 +131,7 @@ enum base_status epoll_socket_connect(struct net_engine *base, const struct net_
                                       void *context, struct net_socket **socket, struct base_error *error)
 {
     struct epoll_engine *engine = (struct epoll_engine *)base;
-    struct epoll_socket *taken;
+    struct epoll_socket *taken = NULL;
     int fd;
 
     enum base_status status = net_tcp_socket(&engine->tcp, address, &fd, error);
@@ -296,7 +296,7 @@ static void epoll_turn_connect(struct epoll_socket *socket, struct epoll_output 
 static void epoll_turn_accept(struct epoll_socket *listener, struct epoll_output *output)
 {
     struct epoll_engine *engine = epoll_engine_of(listener);
-    struct epoll_socket *accepted;
+    struct epoll_socket *accepted = NULL;
 
     engine->base.counters.syscalls++;
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -78,7 +78,7 @@ enum base_status uring_socket_adopt(struct net_engine *base, int fd, void *conte
                                     struct base_error *error)
 {
     struct uring_engine *engine = (struct uring_engine *)base;
-    struct uring_socket *taken;
+    struct uring_socket *taken = NULL;
     uint32_t flags = net_tcp_listens(fd) ? URING_LISTENER : 0;
 
     enum base_status status = net_tcp_adopt(&engine->tcp, fd, flags == URING_LISTENER, error);
@@ -112,7 +112,7 @@ enum base_status uring_socket_connect(struct net_engine *base, const struct net_
                                       void *context, struct net_socket **socket, struct base_error *error)
 {
     struct uring_engine *engine = (struct uring_engine *)base;
-    struct uring_socket *taken;
+    struct uring_socket *taken = NULL;
     int fd;
 
     enum base_status status = net_tcp_socket(&engine->tcp, address, &fd, error);
@@ -305,7 +305,7 @@ static uint32_t uring_accept_complete(struct uring_socket *listener, const struc
                                       struct net_event *event)
 {
     struct uring_engine *engine = uring_engine_of(listener);
-    struct uring_socket *accepted;
+    struct uring_socket *accepted = NULL;
 
     if (listener->flags & URING_CLOSING) {
         if (cqe->res >= 0)
