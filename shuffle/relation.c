@@ -1,0 +1,447 @@
+#include "shuffle/relation.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+void shuffle_relation_free(struct shuffle_relation *relation)
+{
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        free(relation->file[i].path);
+    free(relation->file);
+    shuffle_schema_free(&relation->schema);
+    *relation = (struct shuffle_relation){0};
+}
+
+/* A source's words ------------------------------------------------------------------------------------------------ */
+
+/* The text of one word's value, and where it came from, for messages. */
+struct word {
+    char name[16];
+    char value[64];
+};
+
+static enum base_status bad_word(const struct word *word, const char *right, struct base_error *error)
+{
+    return base_error_set(error, BASE_INVALID, "gen: %s=%s is not understood: %s", word->name, word->value, right);
+}
+
+/* "16", "16k", "2.5M" no: whole numbers with k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) behind them. */
+static bool parse_count(const char *text, size_t bytes, uint64_t *count)
+{
+    static const struct {
+        const char *suffix;
+        uint64_t factor;
+    } suffixes[] = {{"", 1},
+                    {"k", 1000},
+                    {"K", 1000},
+                    {"M", 1000000},
+                    {"G", 1000000000},
+                    {"Ki", UINT64_C(1) << 10},
+                    {"Mi", UINT64_C(1) << 20},
+                    {"Gi", UINT64_C(1) << 30}};
+    uint64_t value = 0;
+    size_t i = 0;
+    for (; i < bytes && text[i] >= '0' && text[i] <= '9'; i++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
+            return false;
+    if (i == 0)
+        return false;
+    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++)
+        if (strlen(suffixes[s].suffix) == bytes - i && memcmp(suffixes[s].suffix, text + i, bytes - i) == 0)
+            return !__builtin_mul_overflow(value, suffixes[s].factor, count);
+    return false;
+}
+
+static bool word_count(const struct word *word, uint64_t *count)
+{
+    return parse_count(word->value, strlen(word->value), count);
+}
+
+/* "S:K" of zipf:S:K. */
+static bool parse_zipf(const char *text, struct shuffle_generator *generator)
+{
+    char *end;
+    errno = 0;
+    const double exponent = strtod(text, &end);
+    if (errno != 0 || end == text || *end != ':' || !(exponent > 0 && exponent <= 100))
+        return false;
+    generator->zipf_exponent = exponent;
+    return parse_count(end + 1, strlen(end + 1), &generator->key_count) && generator->key_count > 0;
+}
+
+static enum base_status parse_keys(const struct word *word, struct shuffle_generator *generator,
+                                   struct base_error *error)
+{
+    const char *value = word->value;
+    bool understood = true;
+    if (strcmp(value, "unique") == 0) {
+        generator->keys = SHUFFLE_KEYS_UNIQUE;
+    } else if (strcmp(value, "one") == 0) {
+        generator->keys = SHUFFLE_KEYS_ONE;
+    } else if (strcmp(value, "stride") == 0) {
+        generator->keys = SHUFFLE_KEYS_STRIDE;
+    } else if (strncmp(value, "uniform:", 8) == 0) {
+        generator->keys = SHUFFLE_KEYS_UNIFORM;
+        understood = parse_count(value + 8, strlen(value + 8), &generator->key_count) && generator->key_count > 0;
+    } else if (strncmp(value, "zipf:", 5) == 0) {
+        generator->keys = SHUFFLE_KEYS_ZIPF;
+        understood = parse_zipf(value + 5, generator);
+    } else {
+        understood = false;
+    }
+    if (!understood)
+        return bad_word(word,
+                        "keys is unique, uniform:K, zipf:S:K, one or stride, with K keys and exponent S, such as "
+                        "zipf:1.1:1M",
+                        error);
+    return BASE_OK;
+}
+
+static enum base_status parse_gen_word(const struct word *word, struct shuffle_generator *generator,
+                                       struct base_error *error)
+{
+    uint64_t number;
+    if (strcmp(word->name, "keys") == 0)
+        return parse_keys(word, generator, error);
+    if (strcmp(word->name, "rows") == 0)
+        return word_count(word, &generator->rows) ? BASE_OK : bad_word(word, "rows is a number, such as 16M", error);
+    if (strcmp(word->name, "seed") == 0)
+        return word_count(word, &generator->seed) ? BASE_OK : bad_word(word, "seed is a number", error);
+    if (strcmp(word->name, "row") == 0) {
+        if (!word_count(word, &number) || number < 8 || number > SHUFFLE_ROW_BYTES_MAX)
+            return bad_word(word, "row is the number of bytes of a row, from 8 to 16777216, such as 64", error);
+        generator->row_bytes = (uint32_t)number;
+        return BASE_OK;
+    }
+    if (strcmp(word->name, "preload") == 0) {
+        if (!word_count(word, &number) || number > 1)
+            return bad_word(word, "preload is 0 or 1", error);
+        generator->preload = number == 1;
+        return BASE_OK;
+    }
+    return bad_word(word, "the words are rows=, row=, keys=, seed= and preload=", error);
+}
+
+/* Copies "name=value" up to the next comma or the end; *at then stands behind it. */
+static enum base_status next_word(const char **at, struct word *word, struct base_error *error)
+{
+    const size_t bytes = strcspn(*at, ",");
+    const char *equals = memchr(*at, '=', bytes);
+    const size_t name = equals == NULL ? 0 : (size_t)(equals - *at);
+    const size_t value = equals == NULL ? 0 : bytes - name - 1;
+    if (name == 0 || name >= sizeof word->name || value == 0 || value >= sizeof word->value)
+        return base_error_set(error, BASE_INVALID,
+                              "gen: \"%.*s\" is not understood: write word=value, where the words are rows=, row=, "
+                              "keys=, seed= and preload=",
+                              (int)(bytes < 80 ? bytes : 80), *at);
+    memcpy(word->name, *at, name);
+    word->name[name] = '\0';
+    memcpy(word->value, equals + 1, value);
+    word->value[value] = '\0';
+    *at += bytes + ((*at)[bytes] == ',');
+    return BASE_OK;
+}
+
+static enum base_status generated_schema(const struct shuffle_generator *generator, struct shuffle_schema *schema,
+                                         struct base_error *error)
+{
+    const struct shuffle_field key = {.name = "key", .type = SHUFFLE_INT64, .width = 8};
+    const struct shuffle_field payload = {
+        .name = "payload", .type = SHUFFLE_FIXED, .width = generator->row_bytes - (uint32_t)sizeof(int64_t)};
+    const enum base_status status = shuffle_schema_append(schema, &key, error);
+    return status == BASE_OK && payload.width > 0 ? shuffle_schema_append(schema, &payload, error) : status;
+}
+
+static enum base_status parse_gen(const char *text, struct shuffle_relation *relation, struct base_error *error)
+{
+    struct shuffle_generator *generator = &relation->generator;
+    *generator = (struct shuffle_generator){.row_bytes = 16, .seed = 1};
+    bool rows_given = false;
+    for (const char *at = text; *at != '\0';) {
+        struct word word;
+        enum base_status status = next_word(&at, &word, error);
+        if (status == BASE_OK)
+            status = parse_gen_word(&word, generator, error);
+        if (status != BASE_OK)
+            return status;
+        rows_given |= strcmp(word.name, "rows") == 0;
+    }
+    if (!rows_given)
+        return base_error_set(error, BASE_INVALID, "gen: rows= is missing, such as gen:rows=16M,row=64");
+    if (generator->keys == SHUFFLE_KEYS_STRIDE && generator->rows > UINT64_C(1) << 32)
+        return base_error_set(error, BASE_INVALID,
+                              "gen: keys=stride gives at most 4294967296 different keys, not %" PRIu64,
+                              generator->rows);
+    if (generator->rows > INT64_MAX || generator->key_count > INT64_MAX)
+        return base_error_set(error, BASE_INVALID, "gen: rows and keys are at most 9223372036854775807");
+    relation->placement = SHUFFLE_GENERATED;
+    relation->format = SHUFFLE_FORMAT_FIXED;
+    return generated_schema(generator, &relation->schema, error);
+}
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    const size_t bytes = strlen(text), tail = strlen(suffix);
+    return bytes >= tail && memcmp(text + bytes - tail, suffix, tail) == 0;
+}
+
+/* The format a file's name tells of. */
+static void format_by_suffix(struct shuffle_relation *relation, const char *path)
+{
+    if (has_suffix(path, ".bin"))
+        relation->format = SHUFFLE_FORMAT_FIXED;
+    else if (has_suffix(path, ".tsv"))
+        relation->csv.delimiter = '\t';
+}
+
+enum base_status shuffle_relation_parse(const char *text, struct shuffle_relation *relation, char **path,
+                                        struct base_error *error)
+{
+    struct shuffle_relation parsed = {
+        .placement = SHUFFLE_SHARED,
+        .format = SHUFFLE_FORMAT_CSV,
+        .csv = {.delimiter = ',', .quote = '"', .header = true, .empty_is_null = true},
+    };
+    if (strncmp(text, "gen:", 4) == 0) {
+        const enum base_status status = parse_gen(text + 4, &parsed, error);
+        if (status != BASE_OK) {
+            shuffle_relation_free(&parsed);
+            return status;
+        }
+        *relation = parsed;
+        *path = NULL;
+        return BASE_OK;
+    }
+    const char *rest = text;
+    if (strncmp(text, "shared:", 7) == 0) {
+        rest = text + 7;
+    } else if (strncmp(text, "local:", 6) == 0) {
+        rest = text + 6;
+        parsed.placement = SHUFFLE_LOCAL;
+    }
+    if (*rest == '\0')
+        return base_error_set(error, BASE_INVALID,
+                              "the source \"%s\" names no file: write PATH, shared:PATH, local:GLOB or gen:rows=N,...",
+                              text);
+    char *copy = strdup(rest);
+    if (copy == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", rest);
+    format_by_suffix(&parsed, rest);
+    *relation = parsed;
+    *path = copy;
+    return BASE_OK;
+}
+
+/* Files ---------------------------------------------------------------------------------------------------------- */
+
+static enum base_status add_file(struct shuffle_relation *relation, const char *path, const struct stat *info,
+                                 struct base_error *error)
+{
+    if (relation->format == SHUFFLE_FORMAT_CSV && info->st_size == 0)
+        return base_error_set(
+            error, BASE_PARSE,
+            "%s has 0 bytes: a CSV file without rows still has a header; remove the file or write one", path);
+    struct shuffle_file *grown = realloc(relation->file, (relation->file_count + 1) * sizeof *grown);
+    if (grown == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a list of %u files", relation->file_count + 1);
+    relation->file = grown;
+    char *copy = strdup(path);
+    if (copy == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
+    relation->file[relation->file_count++] =
+        (struct shuffle_file){.path = copy,
+                              .bytes = (uint64_t)info->st_size,
+                              .modified_ns = info->st_mtim.tv_sec * INT64_C(1000000000) + info->st_mtim.tv_nsec};
+    return BASE_OK;
+}
+
+/* Is it data: neither hidden, nor ours (_SUCCESS.json), nor a schema beside data? */
+static int is_data(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.' && entry->d_name[0] != '_' && !has_suffix(entry->d_name, ".schema");
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* A directory tells the format by its files' names, which must agree. */
+static enum base_status add_directory_file(struct shuffle_relation *relation, const char *path, bool *first,
+                                           struct base_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) != 0)
+        return base_error_set_errno(error, errno, "cannot look at %s", path);
+    if (!S_ISREG(info.st_mode))
+        return BASE_OK;
+    if (*first)
+        format_by_suffix(relation, path);
+    *first = false;
+    if (has_suffix(path, ".bin") != (relation->format == SHUFFLE_FORMAT_FIXED))
+        return base_error_set(
+            error, BASE_INVALID,
+            "%s is of another format than the files before it in its directory: name the files of one "
+            "format with a glob, such as 'DIR/*.csv'",
+            path);
+    return add_file(relation, path, &info, error);
+}
+
+static enum base_status list_directory(struct shuffle_relation *relation, const char *directory,
+                                       struct base_error *error)
+{
+    struct dirent **entry;
+    const int count = scandir(directory, &entry, is_data, by_name);
+    if (count < 0)
+        return base_error_set_errno(error, errno, "cannot list %s", directory);
+    enum base_status status = BASE_OK;
+    bool first = true;
+    for (int i = 0; i < count; i++) {
+        char *path = NULL;
+        if (status == BASE_OK &&
+            asprintf(&path, "%s%s%s", directory, has_suffix(directory, "/") ? "" : "/", entry[i]->d_name) < 0) {
+            path = NULL;
+            status = base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", directory);
+        }
+        if (status == BASE_OK)
+            status = add_directory_file(relation, path, &first, error);
+        free(path);
+        free(entry[i]);
+    }
+    free(entry);
+    if (status == BASE_OK && relation->file_count == 0)
+        return base_error_set(error, BASE_NOT_FOUND,
+                              "%s holds no data files (names that begin with '.' or '_' do not count)", directory);
+    return status;
+}
+
+static enum base_status list_glob(struct shuffle_relation *relation, const char *pattern, struct base_error *error)
+{
+    glob_t found;
+    const int result = glob(pattern, GLOB_ERR | GLOB_MARK, NULL, &found);
+    if (result != 0) {
+        globfree(&found);
+        if (result == GLOB_NOMATCH)
+            return base_error_set(error, BASE_NOT_FOUND, "no file matches %s on this machine", pattern);
+        return base_error_set(error, result == GLOB_NOSPACE ? BASE_NO_MEMORY : BASE_DENIED,
+                              "cannot list the files that match %s: a directory on the way cannot be read", pattern);
+    }
+    enum base_status status = BASE_OK;
+    for (size_t i = 0; i < found.gl_pathc && status == BASE_OK; i++) {
+        const char *path = found.gl_pathv[i];
+        struct stat info;
+        if (has_suffix(path, "/") || has_suffix(path, ".schema"))
+            continue;
+        status = stat(path, &info) == 0 ? add_file(relation, path, &info, error)
+                                        : base_error_set_errno(error, errno, "cannot look at %s", path);
+    }
+    globfree(&found);
+    if (status == BASE_OK && relation->file_count == 0)
+        return base_error_set(error, BASE_NOT_FOUND, "no regular file matches %s on this machine", pattern);
+    return status;
+}
+
+static void drop_files(struct shuffle_relation *relation)
+{
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        free(relation->file[i].path);
+    free(relation->file);
+    relation->file = NULL;
+    relation->file_count = 0;
+}
+
+enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error)
+{
+    drop_files(relation);
+    struct stat info;
+    enum base_status status;
+    if (stat(path, &info) == 0) {
+        if (S_ISDIR(info.st_mode))
+            status = list_directory(relation, path, error);
+        else if (S_ISREG(info.st_mode))
+            status = add_file(relation, path, &info, error);
+        else
+            status = base_error_set(error, BASE_INVALID, "%s is neither a regular file nor a directory", path);
+    } else if (errno == ENOENT && strpbrk(path, "*?[") != NULL) {
+        status = list_glob(relation, path, error);
+    } else if (errno == ENOENT) {
+        status = base_error_set(error, BASE_NOT_FOUND, "%s does not exist on this machine", path);
+    } else {
+        status = base_error_set_errno(error, errno, "cannot look at %s", path);
+    }
+    if (status != BASE_OK)
+        drop_files(relation);
+    return status;
+}
+
+/* Morsels -------------------------------------------------------------------------------------------------------- */
+
+/* Bytes (or generated rows) of one morsel: fixed-width rows are not cut. */
+static enum base_status morsel_step(const struct shuffle_relation *relation, uint64_t morsel_bytes, uint64_t *step,
+                                    struct base_error *error)
+{
+    *step = base_max_u64(morsel_bytes, 1);
+    if (relation->placement == SHUFFLE_GENERATED) {
+        *step = base_max_u64(morsel_bytes / relation->generator.row_bytes, 1);
+    } else if (relation->format == SHUFFLE_FORMAT_FIXED) {
+        struct shuffle_layout layout;
+        const enum base_status status = shuffle_layout_prepare(&relation->schema, &layout, error);
+        if (status != BASE_OK)
+            return status;
+        *step = base_max_u64(morsel_bytes / base_max_u64(layout.row_bytes, 1), 1) * base_max_u64(layout.row_bytes, 1);
+        shuffle_layout_free(&layout);
+    }
+    return BASE_OK;
+}
+
+static void cut_piece(uint32_t file, uint64_t size, uint64_t step, struct shuffle_morsel *morsels, uint64_t *count)
+{
+    for (uint64_t begin = 0; begin < size; begin += base_min_u64(step, size - begin)) {
+        morsels[*count] = (struct shuffle_morsel){
+            .file = file, .begin = begin, .end = begin + base_min_u64(step, size - begin), .line = 1, .index = *count};
+        ++*count;
+    }
+}
+
+enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, uint64_t morsel_bytes,
+                                      struct shuffle_morsel **morsels, uint64_t *count, struct base_error *error)
+{
+    uint64_t step;
+    const enum base_status status = morsel_step(relation, morsel_bytes, &step, error);
+    if (status != BASE_OK)
+        return status;
+    const bool generated = relation->placement == SHUFFLE_GENERATED;
+    uint64_t wanted = generated ? relation->generator.rows / step + (relation->generator.rows % step != 0) : 0;
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        wanted += relation->file[i].bytes / step + (relation->file[i].bytes % step != 0);
+    struct shuffle_morsel *made =
+        wanted > SIZE_MAX / sizeof *made ? NULL : malloc((wanted > 0 ? wanted : 1) * sizeof *made);
+    if (made == NULL)
+        return base_error_set(error, BASE_NO_MEMORY,
+                              "no memory for %" PRIu64 " morsels of %" PRIu64 " bytes: choose larger morsels", wanted,
+                              morsel_bytes);
+    uint64_t cut = 0;
+    if (generated)
+        cut_piece(0, relation->generator.rows, step, made, &cut);
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        cut_piece(i, relation->file[i].bytes, step, made, &cut);
+    *morsels = made;
+    *count = cut;
+    return BASE_OK;
+}
+
+bool shuffle_relation_needs_survey(const struct shuffle_relation *relation, uint64_t morsel_bytes)
+{
+    if (relation->placement == SHUFFLE_GENERATED || relation->format != SHUFFLE_FORMAT_CSV)
+        return false;
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        if (relation->file[i].bytes > base_max_u64(morsel_bytes, 1))
+            return true;
+    return false;
+}
