@@ -1,0 +1,35 @@
+/* From fields to values: one column of a batch at a time. */
+#ifndef MILLRACE_SHUFFLE_CSV_COLUMN_H
+#define MILLRACE_SHUFFLE_CSV_COLUMN_H
+
+#include "shuffle/batch.h"
+#include "shuffle/csv_parse.h"
+#include "shuffle/relation.h"
+
+/* One column on its way from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
+struct csv_column {
+    const struct shuffle_field *info;
+    struct csv_field *field; /* input; bytes may be rewritten in place */
+    union {
+        uint8_t *data;               /* fixed-width: values, info->width apart */
+        struct shuffle_slice *slice; /* variable: slices of the fields' bytes */
+    };
+    uint8_t *null; /* NULL when the column is not nullable */
+};
+
+/* Bytes of data per row. */
+static inline size_t shuffle_csv_column_stride(const struct shuffle_field *field)
+{
+    return shuffle_type_variable(field->type) ? sizeof(struct shuffle_slice) : field->width;
+}
+
+/* Converts `rows` fields. NULL, or the words that say what is wrong with row *bad_row ("is empty" or as
+ * shuffle_value_parse). */
+const char *shuffle_csv_column_convert(const struct csv_column *column, const struct shuffle_csv_options *options,
+                                       uint32_t rows, uint32_t *bad_row);
+
+/* The error for what shuffle_csv_column_convert found in field, with a way out. Returns BASE_PARSE. */
+enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,
+                                          const struct csv_field *field, const char *words, struct base_error *error);
+
+#endif

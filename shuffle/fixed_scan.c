@@ -1,0 +1,175 @@
+/* Scan of fixed-width files: rows lie in the blocks as they are, so columns are pointers into them. Blocks hold whole
+ * rows. A projection of all columns in order makes the rows themselves images of the layout. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "shuffle/reader.h"
+#include "shuffle/scan_ops.h"
+
+struct fixed_scan {
+    struct shuffle_scan scan;
+    struct shuffle_reader *reader;
+    struct shuffle_layout file; /* of the rows in the file */
+    bool image;                 /* a row of the file is a row of the projection */
+    uint8_t *null;              /* per projected column SHUFFLE_BATCH_ROWS marks */
+    size_t null_bytes;
+    uint64_t left; /* bytes of the morsel not yet read */
+    uint8_t *at;   /* what is left of the block */
+    uint32_t at_rows;
+};
+
+static struct fixed_scan *fixed_of(const struct shuffle_scan *scan)
+{
+    return (struct fixed_scan *)(uintptr_t)scan;
+}
+
+static enum base_status fixed_begin(struct shuffle_scan *scan, const struct shuffle_morsel *morsel,
+                                    struct base_error *error)
+{
+    struct fixed_scan *fixed = fixed_of(scan);
+    const struct shuffle_file *file = &scan->config.relation->file[morsel->file];
+    if (morsel->begin % fixed->file.row_bytes != 0 || morsel->end % fixed->file.row_bytes != 0)
+        return base_error_set(error, BASE_INVALID,
+                              "the morsel of bytes %" PRIu64 " to %" PRIu64 " of %s cuts a row of %u bytes",
+                              morsel->begin, morsel->end, file->path, fixed->file.row_bytes);
+    fixed->left = morsel->end - morsel->begin;
+    fixed->at_rows = 0;
+    shuffle_reader_begin(fixed->reader, file, morsel->begin, morsel->end);
+    return BASE_OK;
+}
+
+/* Spreads the null bits of column `column` of the rows at `from` to one byte a row. */
+static void spread_nulls(const struct fixed_scan *fixed, uint32_t column, uint32_t rows, uint8_t *null)
+{
+    const uint32_t bit = (uint32_t)fixed->file.slot[column].null_bit;
+    const uint8_t *from = fixed->at + fixed->file.fixed_bytes + bit / 8;
+    for (uint32_t r = 0; r < rows; r++, from += fixed->file.row_bytes)
+        null[r] = *from >> bit % 8 & 1;
+}
+
+static void point_batch(struct fixed_scan *fixed, uint32_t rows)
+{
+    struct shuffle_batch *batch = &fixed->scan.batch;
+    batch->rows = rows;
+    batch->image = fixed->image ? fixed->at : NULL;
+    for (uint32_t i = 0; i < fixed->scan.config.project_count; i++) {
+        const uint32_t column = fixed->scan.config.project[i];
+        const struct shuffle_slot *slot = &fixed->file.slot[column];
+        uint8_t *null = slot->null_bit >= 0 ? fixed->null + (size_t)i * SHUFFLE_BATCH_ROWS : NULL;
+        if (null != NULL)
+            spread_nulls(fixed, column, rows, null);
+        batch->column[i] =
+            (struct shuffle_column){.data = fixed->at + slot->offset, .stride = fixed->file.row_bytes, .null = null};
+    }
+}
+
+static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error *error)
+{
+    struct fixed_scan *fixed = fixed_of(scan);
+    if (fixed->at_rows == 0) {
+        if (fixed->left == 0)
+            return BASE_END;
+        struct shuffle_reader_block block;
+        const enum base_status status = shuffle_reader_next(fixed->reader, &block, error);
+        if (status != BASE_OK)
+            return status;
+        fixed->at = block.data;
+        fixed->at_rows = block.bytes / fixed->file.row_bytes;
+        fixed->left -= block.bytes;
+    }
+    const uint32_t rows = fixed->at_rows < SHUFFLE_BATCH_ROWS ? fixed->at_rows : SHUFFLE_BATCH_ROWS;
+    point_batch(fixed, rows);
+    fixed->at += (size_t)rows * fixed->file.row_bytes;
+    fixed->at_rows -= rows;
+    return BASE_OK;
+}
+
+static void fixed_event(struct shuffle_scan *scan, const struct net_event *event)
+{
+    shuffle_reader_event(fixed_of(scan)->reader, event);
+}
+
+static bool fixed_idle(const struct shuffle_scan *scan)
+{
+    return shuffle_reader_idle(fixed_of(scan)->reader);
+}
+
+static uint64_t fixed_input_bytes(const struct shuffle_scan *scan)
+{
+    return shuffle_reader_bytes(fixed_of(scan)->reader);
+}
+
+static void fixed_close(struct shuffle_scan *scan)
+{
+    struct fixed_scan *fixed = fixed_of(scan);
+    shuffle_reader_close(fixed->reader);
+    if (fixed->null != NULL)
+        base_pages_unmap(scan->config.governor, BASE_HOLDER_SCAN, fixed->null, fixed->null_bytes);
+    shuffle_layout_free(&fixed->file);
+    shuffle_scan_release(scan);
+    free(fixed);
+}
+
+static const struct shuffle_scan_ops fixed_ops = {.begin = fixed_begin,
+                                                  .next = fixed_next,
+                                                  .event = fixed_event,
+                                                  .idle = fixed_idle,
+                                                  .input_bytes = fixed_input_bytes,
+                                                  .close = fixed_close};
+
+/* Memory for null marks, and whether rows can be handed on as they are. */
+static enum base_status prepare_projection(struct fixed_scan *fixed, struct base_error *error)
+{
+    const struct shuffle_scan_config *config = &fixed->scan.config;
+    bool nullable = false;
+    fixed->image = config->project_count == fixed->file.count;
+    for (uint32_t i = 0; i < config->project_count; i++) {
+        fixed->image = fixed->image && config->project[i] == i;
+        nullable |= fixed->file.slot[config->project[i]].null_bit >= 0;
+    }
+    if (!nullable)
+        return BASE_OK;
+    fixed->null_bytes = (size_t)config->project_count * SHUFFLE_BATCH_ROWS;
+    void *null;
+    const enum base_status status =
+        base_pages_map(config->governor, BASE_HOLDER_SCAN, fixed->null_bytes, true, &null, error);
+    fixed->null = status == BASE_OK ? null : NULL;
+    return status;
+}
+
+static enum base_status open_reader(struct fixed_scan *fixed, struct base_error *error)
+{
+    const struct shuffle_scan_config *config = &fixed->scan.config;
+    const uint32_t row_bytes = fixed->file.row_bytes;
+    const uint32_t rows = config->block_bytes / row_bytes;
+    const struct shuffle_reader_config reader = {.engine = config->engine,
+                                                 .governor = config->governor,
+                                                 .block_bytes = (rows > 0 ? rows : 1) * row_bytes,
+                                                 .reads_in_flight = config->reads_in_flight,
+                                                 .tag = SHUFFLE_FILE_TAG_SCAN,
+                                                 .context = &fixed->scan};
+    return shuffle_reader_open(&reader, &fixed->reader, error);
+}
+
+enum base_status shuffle_fixed_scan_open(const struct shuffle_scan_config *config, struct shuffle_scan **scan,
+                                         struct base_error *error)
+{
+    struct fixed_scan *fixed = calloc(1, sizeof *fixed);
+    if (fixed == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan");
+    enum base_status status = shuffle_scan_prepare(&fixed->scan, &fixed_ops, config, error);
+    if (status == BASE_OK)
+        status = shuffle_layout_prepare(&config->relation->schema, &fixed->file, error);
+    if (status == BASE_OK && fixed->file.row_bytes == 0)
+        status = base_error_set(error, BASE_TYPE, "a fixed-width file cannot hold columns of variable length");
+    if (status == BASE_OK)
+        status = prepare_projection(fixed, error);
+    if (status == BASE_OK)
+        status = open_reader(fixed, error);
+    if (status != BASE_OK) {
+        fixed_close(&fixed->scan);
+        return status;
+    }
+    *scan = &fixed->scan;
+    return BASE_OK;
+}
