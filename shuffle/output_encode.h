@@ -1,0 +1,44 @@
+/* How a result row becomes bytes of a part file: what the CSV and the fixed-width writer fill in for the output. Pure.
+ */
+#ifndef MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
+#define MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
+
+#include "shuffle/output.h"
+
+/* An item with where it lies. */
+struct output_item {
+    uint32_t side, column;
+    const struct shuffle_layout *layout; /* of its side */
+    const struct shuffle_slot *slot;     /* in that layout */
+};
+
+struct output_encoder {
+    uint32_t count;
+    struct output_item *item;
+    struct shuffle_layout result; /* FIXED: of the rows written */
+    uint32_t bound_bytes;         /* most bytes of the part of a row that does not depend on string lengths */
+    bool variable;                /* is an item of variable length? */
+};
+
+/* The item's value in the row of its side; NULL for a NULL. */
+static inline const uint8_t *output_item_value(const struct output_item *item, const uint8_t *const row[2],
+                                               uint32_t *bytes)
+{
+    const uint8_t *from = row[item->side];
+    if (from == NULL || shuffle_row_null(item->layout, from, item->column))
+        return NULL;
+    return shuffle_row_value(item->layout, from, item->column, bytes);
+}
+
+/* CSV. prepare fills bound_bytes. The header is malloc'ed text, one line. */
+void shuffle_output_csv_prepare(struct output_encoder *encoder);
+char *shuffle_output_csv_header(const struct shuffle_schema *schema);
+uint64_t shuffle_output_csv_bound(const struct output_encoder *encoder, const uint8_t *const row[2]);
+size_t shuffle_output_csv_encode(const struct output_encoder *encoder, const uint8_t *const row[2], uint8_t *to);
+
+/* Fixed-width. prepare makes encoder->result. BASE_TYPE when a column is of variable length. */
+enum base_status shuffle_output_fixed_prepare(const struct shuffle_output_config *config,
+                                              struct output_encoder *encoder, struct base_error *error);
+size_t shuffle_output_fixed_encode(const struct output_encoder *encoder, const uint8_t *const row[2], uint8_t *to);
+
+#endif
