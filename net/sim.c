@@ -135,6 +135,8 @@ void net_sim_run(struct net_sim_world *world)
 {
     while (world->heap_count && world->heap[0]->due_ns <= world->now_ns) {
         struct sim_due *due = world->heap[0];
+        /* Time never passes the heap's first, so nothing is ever late for its own time. */
+        BASE_ASSERT(due->due_ns == world->now_ns);
         net_sim_cancel(world, due);
         due->fire(due);
     }

@@ -274,6 +274,7 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
     opened->base.now_ns = world->now_ns;
     strcpy(opened->base.features, "seeded");
     TAILQ_INIT(&opened->staged);
+    TAILQ_INIT(&opened->starved);
     opened->world = world;
     opened->number = ++world->engines_made;
     LIST_INSERT_HEAD(&world->engines, opened, all);

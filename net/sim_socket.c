@@ -249,7 +249,7 @@ static bool receive_starves(struct sim_socket *socket, struct net_chunk *chunk)
         net_sim_schedule_at(world, &socket->receive, world->now_ns + delay_ns, receive_step);
     } else {
         socket->starved = true;
-        engine->starved_count++;
+        TAILQ_INSERT_TAIL(&engine->starved, socket, starving);
     }
     return true;
 }
@@ -282,17 +282,17 @@ static void receive_step(struct sim_due *due)
     net_sim_socket_nudge(socket);
 }
 
+static void starved_end(struct sim_socket *socket)
+{
+    socket->starved = false;
+    TAILQ_REMOVE(&engine_of(socket)->starved, socket, starving);
+}
+
 void net_sim_starved_nudge(struct sim_engine *engine)
 {
-    if (engine->starved_count == 0)
-        return;
     struct sim_socket *socket;
-    LIST_FOREACH(socket, &engine->sockets, in_engine)
-    {
-        if (!socket->starved)
-            continue;
-        socket->starved = false;
-        engine->starved_count--;
+    while ((socket = TAILQ_FIRST(&engine->starved))) {
+        starved_end(socket);
         engine->base.counters.receive_rearms++;
         net_sim_schedule(engine->world, &socket->receive, receive_step);
     }
@@ -484,8 +484,7 @@ static void close_try(struct sim_socket *socket)
     net_sim_cancel(world, &socket->shut);
     socket->receiving = false;
     if (socket->starved)
-        engine_of(socket)->starved_count--;
-    socket->starved = false;
+        starved_end(socket);
     if (socket->listener)
         LIST_REMOVE(socket, adopter);
     if (socket->link)

@@ -95,6 +95,7 @@ struct sim_socket {
 
     LIST_ENTRY(sim_socket) in_engine; /* open, or dead */
     LIST_ENTRY(sim_socket) adopter;
+    TAILQ_ENTRY(sim_socket) starving;
 };
 
 struct sim_file {
@@ -120,7 +121,7 @@ struct sim_engine {
     bool *chunk_out;
     uint32_t *chunks_free; /* ids in no order */
     uint32_t chunks_free_count;
-    uint32_t starved_count; /* sockets that wait for a free chunk */
+    TAILQ_HEAD(, sim_socket) starved; /* they wait for a free chunk */
 
     TAILQ_HEAD(, sim_due) staged; /* submits since the last poll */
     struct net_event *ready;      /* ring of events that happened and wait for poll */

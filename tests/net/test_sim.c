@@ -286,6 +286,40 @@ static void connect_gives_up_at_its_deadline(void **state)
     bench_close(&bench);
 }
 
+/* Two engines accept from one listener, as a job does that begins before the last one has ended. */
+static void each_connection_is_accepted_once(void **state)
+{
+    (void)state;
+    enum { CONNECTIONS = 180 }; /* more than the listener's queue holds at once */
+    struct bench bench = bench_open(&late);
+    bench_listen(&bench);
+    struct net_socket *other, *clients[CONNECTIONS], *served[CONNECTIONS];
+    assert_int_equal(net_socket_adopt(bench.b, bench.listener_fd, NULL, &other, NULL), BASE_OK);
+    assert_int_equal(net_socket_accept(other, NULL), BASE_OK);
+    for (uint32_t i = 0; i < CONNECTIONS; i++)
+        assert_int_equal(net_socket_connect(bench.a, &bench.address, NET_WAIT_FOREVER, NULL, &clients[i], NULL),
+                         BASE_OK);
+    uint32_t by_other = 0;
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        assert_int_equal(expect(&bench, bench.a, NET_EVENT_CONNECTED).status, BASE_OK);
+        struct net_event event = expect(&bench, bench.b, NET_EVENT_ACCEPTED);
+        served[i] = event.accepted;
+        by_other += event.socket == other;
+    }
+    assert_in_range(by_other, 20, CONNECTIONS - 20);
+    net_socket_close(other, false);
+    expect(&bench, bench.b, NET_EVENT_CLOSED);
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        net_socket_close(clients[i], false);
+        net_socket_close(served[i], false);
+    }
+    for (uint32_t i = 0; i < CONNECTIONS; i++) {
+        expect(&bench, bench.a, NET_EVENT_CLOSED);
+        expect(&bench, bench.b, NET_EVENT_CLOSED);
+    }
+    bench_close(&bench);
+}
+
 static void closing_a_listener_resets_who_waits_and_refuses_who_comes(void **state)
 {
     (void)state;
@@ -386,6 +420,7 @@ static void closing_cancels_a_send_and_comes_last(void **state)
         } else {
             assert_int_equal(event.status, BASE_OK);
             assert_int_equal(event.bytes, sizeof bytes);
+            assert_true(seed % 4 != 0);
             sent++;
         }
         assert_ptr_equal(expect(&bench, bench.a, NET_EVENT_CLOSED).socket, bench.at_a);
@@ -647,6 +682,7 @@ int main(void)
         cmocka_unit_test(nobody_listening_refuses),
         cmocka_unit_test(listener_for_any_address_takes_all),
         cmocka_unit_test(connect_gives_up_at_its_deadline),
+        cmocka_unit_test(each_connection_is_accepted_once),
         cmocka_unit_test(closing_a_listener_resets_who_waits_and_refuses_who_comes),
         cmocka_unit_test(closing_while_connecting_cancels),
         cmocka_unit_test(only_descriptors_of_the_world_are_adopted),
