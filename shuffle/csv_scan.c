@@ -156,8 +156,10 @@ static bool morsel_over(const struct csv_scan *csv)
 
 static void start_at_file(struct csv_scan *csv)
 {
-    if (csv->left >= 3 && memcmp(csv->at, "\xef\xbb\xbf", 3) == 0)
+    if (csv->left >= 3 && memcmp(csv->at, "\xef\xbb\xbf", 3) == 0) {
         advance(csv, 3, 0);
+        csv->morsel.end = base_max_u64(csv->morsel.end, 4); /* the mark is part of the first record */
+    }
     csv->open = false;
     csv->phase = csv->scan.config.relation->csv.header ? CSV_PHASE_SKIP : CSV_PHASE_RECORDS;
 }

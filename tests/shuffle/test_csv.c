@@ -1,0 +1,408 @@
+/* The CSV scan against a character-by-character reader of whole texts, for every way of cutting a file into morsels and
+ * blocks; and its errors. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scan_harness.h"
+#include "shuffle/csv_parse.h"
+
+#define FILE_OF(literal) literal, sizeof literal - 1
+
+/* The reference: records of well-formed text (behind BOM and header; an empty last line is none), as harness_row_text
+ * shows columns of strings. */
+static void naive_rows(const char *data, size_t bytes, uint32_t columns, struct text *rows)
+{
+    size_t i = bytes >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    for (bool first = true; i < bytes; first = false) {
+        struct text record = {0};
+        bool record_ends = false, only_empty = true;
+        while (!record_ends) {
+            struct text value = {0};
+            const bool quoted = i < bytes && data[i] == '"';
+            if (quoted) {
+                for (i++;; i++) {
+                    if (data[i] == '"' && (i + 1 == bytes || data[i + 1] != '"'))
+                        break;
+                    i += data[i] == '"';
+                    text_add(&value, &data[i], 1);
+                }
+                i++;
+            }
+            while (i < bytes && data[i] != ',' && data[i] != '\n')
+                text_add(&value, &data[i++], 1);
+            record_ends = i == bytes || data[i] == '\n';
+            if (record_ends && value.bytes > 0 && data[i - 1] == '\r')
+                value.bytes--;
+            if (!quoted && value.bytes == 0) {
+                text_add(&record, "-", 1);
+            } else {
+                text_add(&record, "[", 1);
+                text_add(&record, value.data ? value.data : "", value.bytes);
+                text_add(&record, "]", 1);
+            }
+            only_empty = only_empty && !quoted && value.bytes == 0;
+            i++;
+            free(value.data);
+        }
+        text_add(&record, "\n", 1);
+        const bool trailing = columns > 1 && only_empty && record.bytes == 2 && i >= bytes;
+        if (!first && !trailing)
+            text_add(rows, record.data, record.bytes);
+        free(record.data);
+    }
+}
+
+static const struct {
+    const char *data;
+    size_t bytes;
+    uint32_t columns;
+} nasty[] = {
+    {FILE_OF("a,b\n1,2\n"), 2},
+    {FILE_OF("a,b\n1,2"), 2},
+    {FILE_OF("a,b\r\n1,2\r\n3,4\n5,\"\"\r\n,\n"), 2},
+    {FILE_OF("a,b\r\n1,2\r\n3,4\r"), 2},
+    {FILE_OF("\xef\xbb\xbf"
+             "a,b\nx,y\n"),
+     2},
+    {FILE_OF("a,b\n\"x\ny\",\"1\n\n\n2\"\n\"\",\"\"\"\"\n\"\"\"\"\"\",\"a\"\"b\"\n"), 2},
+    {FILE_OF("a,b\n\"\n\",\"\r\n\"\r\n\"a,b\n,\"\"\n,\"\"\",\",\"\n,\n\",\",\"\n\"\n"), 2},
+    {FILE_OF("\"a\nb\",c\n1,\"2\"\"\n\"\"\"\n\"\"\"\n\"\"\",3"), 2},
+    {FILE_OF("a,b\nx\0y,\"\0\"\n\0,\0\0\n"), 2},
+    {FILE_OF("a\n\nx\n\n\n\"\"\ny"), 1},
+    {FILE_OF("a\r\n\r\nx\r\n"), 1},
+    {FILE_OF("a,b,c\n"
+             "the quick brown fox,\"jumps over, the \"\"lazy\"\" dog\",0123456789012345678901234567890123456789\n"
+             "cr\rinside,a\rb,\r\r\n"
+             ",,\n"
+             "\"\",\"\",\"\"\n"
+             "\xc3\xa4\xc3\xb6,\xe2\x82\xac,\xff\xfe\n"
+             "\"a very long quoted field that is longer than any of the small blocks we read, with\nnewlines and "
+             "\"\"quotes\"\", \r\nand the like\",,z\n"
+             "1,2,3\n\n"),
+     3},
+};
+
+static struct shuffle_relation relation_of(struct harness *harness, const char *data, size_t bytes, uint32_t columns)
+{
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    assert_ok(harness_relation(harness_write(harness, "t.csv", data, bytes), NULL, &relation, &error));
+    assert_int_equal(relation.schema.count, columns);
+    for (uint32_t i = 0; i < columns; i++) /* whatever the sample says */
+        shuffle_field_parse_type("string?", &relation.schema.field[i], NULL);
+    return relation;
+}
+
+static void scan_every_way(struct harness *harness, const struct shuffle_relation *relation, const char *data,
+                           size_t bytes, const struct text *expected)
+{
+    static const uint32_t blocks[] = {1, 4, 5, 7, 13, 64, 4096};
+    for (uint64_t morsel = 1; morsel <= bytes + 1; morsel++) {
+        for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
+            struct base_error error = {0};
+            struct text rows = {0};
+            const struct harness_scan how = {.morsel_bytes = morsel, .block_bytes = blocks[b]};
+            assert_ok(harness_scan(harness, relation, &how, &rows, &error));
+            if (rows.bytes != expected->bytes || (rows.bytes > 0 && memcmp(rows.data, expected->data, rows.bytes) != 0))
+                fail_msg("morsels of %lu, blocks of %u of\n%.*s\ngive\n%s\nnot\n%s", morsel, blocks[b], (int)bytes,
+                         data, rows.data ? rows.data : "", expected->data ? expected->data : "");
+            free(rows.data);
+        }
+    }
+}
+
+static void test_any_cut(void **state)
+{
+    for (size_t i = 0; i < sizeof nasty / sizeof *nasty; i++) {
+        struct shuffle_relation relation = relation_of(*state, nasty[i].data, nasty[i].bytes, nasty[i].columns);
+        struct text expected = {0};
+        naive_rows(nasty[i].data, nasty[i].bytes, nasty[i].columns, &expected);
+        scan_every_way(*state, &relation, nasty[i].data, nasty[i].bytes, &expected);
+        free(expected.data);
+        shuffle_relation_free(&relation);
+    }
+}
+
+static void test_reference_itself(void **state)
+{
+    (void)state;
+    struct text rows = {0};
+    naive_rows(FILE_OF("a,b\r\n1,\"x\"\"\ny\"\r\n,\"\"\nlast,\r\n\n"), 2, &rows);
+    assert_string_equal(rows.data, "[1][x\"\ny]\n-[]\n[last]-\n");
+    free(rows.data);
+}
+
+static void test_without_header(void **state)
+{
+    struct harness *harness = *state;
+    struct shuffle_relation relation = relation_of(harness, FILE_OF("\xef\xbb\xbf\"x\",y\n1,2\n"), 2);
+    relation.csv.header = false;
+    struct text expected = {0};
+    text_printf(&expected, "[x][y]\n[1][2]\n");
+    scan_every_way(harness, &relation, "", 12, &expected);
+    free(expected.data);
+    shuffle_relation_free(&relation);
+}
+
+/* Many batches, records that lie across blocks, and random texts of special characters. */
+static void test_random_texts(void **state)
+{
+    struct harness *harness = *state;
+    struct base_random random;
+    base_random_seed(&random, 42);
+    for (int round = 0; round < 150; round++) {
+        struct text file = {0};
+        text_printf(&file, "a,b\n");
+        const uint64_t records = 1 + base_random_below(&random, round % 10 == 0 ? 3000 : 40);
+        for (uint64_t r = 0; r < records; r++) {
+            for (int field = 0; field < 2; field++) {
+                const bool quoted = base_random_chance(&random, 1, 2);
+                text_add(&file, "\"", quoted);
+                for (uint64_t n = base_random_below(&random, 9); n > 0; n--) {
+                    const char *pieces[] = {"x", "yz", ",", "\n", "\"\"", "\r\n", "\r"};
+                    const char *piece = pieces[base_random_below(&random, quoted ? 7 : 2)];
+                    text_add(&file, piece, strlen(piece));
+                }
+                text_add(&file, "\"", quoted);
+                if (field == 0)
+                    text_add(&file, ",", 1);
+            }
+            text_printf(&file, "%s", base_random_chance(&random, 1, 2) ? "\n" : "\r\n");
+        }
+        struct shuffle_relation relation = relation_of(harness, file.data, file.bytes, 2);
+        struct text expected = {0};
+        naive_rows(file.data, file.bytes, 2, &expected);
+        for (int way = 0; way < 6; way++) {
+            struct base_error error = {0};
+            struct text rows = {0};
+            const struct harness_scan how = {.morsel_bytes = 1 + base_random_below(&random, file.bytes + 50),
+                                             .block_bytes = 1 + (uint32_t)base_random_below(&random, 3000)};
+            assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+            assert_int_equal(rows.bytes, expected.bytes);
+            assert_memory_equal(rows.data, expected.data, expected.bytes);
+            free(rows.data);
+        }
+        free(expected.data);
+        free(file.data);
+        shuffle_relation_free(&relation);
+    }
+}
+
+static void test_types_and_projection(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    static const char data[] = "id,name,price,when,raw,f,ok\n"
+                               "-7,\"a \"\"b\"\"\",12.50,2026-07-31 10:00:00.5,\\x00ff,1.5,true\n"
+                               "+8,,,,,,\n"
+                               "9223372036854775807,\"\",0.01,1969-12-31,\\x,-0.0,f\n";
+    assert_ok(harness_relation(harness_write(harness, "t.csv", FILE_OF(data)),
+                               "id:int64,price:decimal(12,2)?,when:timestamp?,raw:binary?,f:float32?,ok:bool?",
+                               &relation, &error));
+    struct text rows = {0};
+    const struct harness_scan all = {.morsel_bytes = 1 << 20};
+    assert_ok(harness_scan(harness, &relation, &all, &rows, &error));
+    assert_string_equal(rows.data, "[-7][a \"b\"][12.50][2026-07-31 10:00:00.5][\\x00ff][1.5][true]\n"
+                                   "[8]------\n"
+                                   "[9223372036854775807][][0.01][1969-12-31 00:00:00][\\x][-0][false]\n");
+    free(rows.data);
+    rows = (struct text){0};
+    static const uint32_t some[] = {1, 0, 1, 4};
+    const struct harness_scan projected = {.project = some, .project_count = 4, .morsel_bytes = 9, .block_bytes = 8};
+    assert_ok(harness_scan(harness, &relation, &projected, &rows, &error));
+    assert_string_equal(rows.data, "[a \"b\"][-7][a \"b\"][\\x00ff]\n-[8]--\n[][9223372036854775807][][\\x]\n");
+    free(rows.data);
+    shuffle_relation_free(&relation);
+}
+
+static void test_null_options(void **state)
+{
+    struct harness *harness = *state;
+    static const char *const expected[2][2] = {{"[][]\n", "[]-\n"}, {"-[]\n", "--\n"}};
+    for (int empty = 0; empty < 2; empty++) {
+        for (int quoted = 0; quoted < 2; quoted++) {
+            struct base_error error = {0};
+            struct text rows = {0};
+            struct shuffle_relation relation = relation_of(harness, FILE_OF("a,b\n,\"\"\n"), 2);
+            relation.csv.empty_is_null = empty;
+            relation.csv.quoted_empty_is_null = quoted;
+            const struct harness_scan how = {.morsel_bytes = 100};
+            assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+            assert_string_equal(rows.data, expected[empty][quoted]);
+            free(rows.data);
+            shuffle_relation_free(&relation);
+        }
+    }
+}
+
+/* Scans data, which must fail whatever the cut, and returns the error of the scan in one piece. */
+static struct base_error scan_error(struct harness *harness, const char *data, size_t bytes, const char *declared)
+{
+    static const uint64_t morsels[] = {1, 3, 16, 1 << 20};
+    struct base_error error = {0};
+    for (size_t m = 0; m < 4; m++) {
+        for (uint32_t block = 4; block <= 64; block += 12) {
+            struct shuffle_relation relation;
+            struct text rows = {0};
+            error = (struct base_error){0};
+            assert_ok(harness_relation(harness_write(harness, "t.csv", data, bytes), declared, &relation, &error));
+            const struct harness_scan how = {.morsel_bytes = morsels[m], .block_bytes = block};
+            const enum base_status status = harness_scan(harness, &relation, &how, &rows, &error);
+            assert_int_equal(status, BASE_PARSE);
+            assert_int_equal(error.status, BASE_PARSE);
+            free(rows.data);
+            shuffle_relation_free(&relation);
+        }
+    }
+    return error;
+}
+
+static void test_errors(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = scan_error(harness, FILE_OF("a,b\n1,2\n3,4\"\n5,6\n"), NULL);
+    assert_text("t.csv:3: a quote inside an unquoted field, at byte 11");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n\"3\"x,4\n"), NULL);
+    assert_text("t.csv:3: text behind a closing quote, at byte 11");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n\"3\" ,4\n"), NULL);
+    assert_text("t.csv:3: text behind a closing quote, at byte 11");
+    error = scan_error(harness, FILE_OF("a,b\n1,\"2\n\"\n3,\"x\n1,2\n1,2\n"), NULL);
+    assert_text("t.csv:4: the quote at byte 13 is not closed before the file ends");
+    error = scan_error(harness, FILE_OF("a,b\n\"1\n\",2\n3\n"), NULL);
+    assert_text("t.csv:4: the record at byte 11 has 1 field where the schema has 2 columns");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n1,2,3\n"), NULL);
+    assert_text("t.csv:3: the record at byte 8 has at least 3 fields where the schema has 2 columns");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n\n3,4\n"), NULL);
+    assert_text("t.csv:3: an empty line: the record has 1 field where the schema has 2 columns");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n\n\n"), NULL);
+    assert_text("t.csv:3: an empty line");
+}
+
+static void test_value_errors(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = scan_error(harness, FILE_OF("id,price\n\"1\",2\n2,\"fr\ne\x01 bar\"\n"), "price:float64");
+    assert_text("t.csv:3: column \"price\" (float64): \"fr\\x0ae\\x01 bar\" is not a number");
+    assert_text("\"price:string\"");
+    assert_text("--left-schema");
+    assert_text("t.csv.schema");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n,300\n"), "id:int64");
+    assert_text("t.csv:3: column \"id\" is empty, but its type int64 does not allow NULL: declare it \"id:int64?\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,300\n"), "n:int8?");
+    assert_text("t.csv:3: column \"n\" (int8?): \"300\" is out of range for int8 (-128 to 127)");
+    assert_text("\"n:int64?\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,\\xabc\n"), "n:binary?");
+    assert_text("\"\\xabc\" is not binary");
+}
+
+/* A quote left open early in a large file must not take memory for the whole of it. */
+static void test_open_quote_is_bounded(void **state)
+{
+    struct harness *harness = *state;
+    const size_t bytes = 40 << 20;
+    char *data = malloc(bytes);
+    assert_non_null(data);
+    memset(data, 'x', bytes);
+    memcpy(data, "a,b\n1,2\n3,\"", 11);
+    for (size_t i = 100; i < bytes; i += 100)
+        data[i] = '\n';
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    assert_ok(harness_relation(harness_write(harness, "t.csv", data, bytes), NULL, &relation, &error));
+    for (uint64_t morsel = 4 << 20; morsel <= 64 << 20; morsel *= 16) {
+        base_governor_peak_reset(harness->governor);
+        struct text rows = {0};
+        const struct harness_scan how = {.morsel_bytes = morsel};
+        assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
+        assert_text("t.csv:3: the quote at byte 10 is not closed within the 16777216 bytes a record may have");
+        assert_true(base_governor_peak_bytes(harness->governor) < 100 << 20);
+        free(rows.data);
+    }
+    free(data);
+    shuffle_relation_free(&relation);
+}
+
+static void test_large_field(void **state)
+{
+    struct harness *harness = *state;
+    const size_t bytes = 5 << 20;
+    struct text file = {0};
+    char *large = malloc(bytes);
+    assert_non_null(large);
+    memset(large, 'q', bytes);
+    text_printf(&file, "a,b\n1,");
+    text_add(&file, large, bytes);
+    text_printf(&file, "\n2,end\n");
+    struct shuffle_relation relation = relation_of(harness, file.data, file.bytes, 2);
+    struct base_error error = {0};
+    struct text rows = {0};
+    const struct harness_scan how = {.morsel_bytes = 1 << 20, .block_bytes = 1 << 16};
+    assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+    assert_int_equal(rows.bytes, 3 + bytes + 3 + 9);
+    assert_string_equal(rows.data + rows.bytes - 9, "[2][end]\n");
+    free(rows.data);
+    free(large);
+    free(file.data);
+    shuffle_relation_free(&relation);
+}
+
+static void test_file_trouble(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct text rows = {0};
+    struct shuffle_relation relation = relation_of(harness, FILE_OF("a,b\n1,2\n"), 2);
+    const struct harness_scan how = {.morsel_bytes = 100};
+    harness_write(harness, "t.csv", FILE_OF("a,b\n1,2\n3,4\n"));
+    assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_IO);
+    assert_text("t.csv has 12 bytes, but had 8");
+    harness_write(harness, "t.csv", FILE_OF("a,b\n1,2\n"));
+    harness_fail_after(harness, 1);
+    assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_IO);
+    assert_text("cannot read");
+    assert_text("t.csv at byte 0");
+    shuffle_relation_free(&relation);
+}
+
+/* Several files one after the other, opened anew for each morsel's file. */
+static void test_several_files(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    harness_write(harness, "1.csv", FILE_OF("a,b\n1,x\n2,y"));
+    harness_write(harness, "2.csv", FILE_OF("a,b\n"));
+    harness_write(harness, "3.csv", FILE_OF("a,b\r\n3,\"z\n\"\r\n"));
+    char source[128];
+    snprintf(source, sizeof source, "local:%s/*.csv", harness->directory);
+    for (uint64_t morsel = 1; morsel < 20; morsel += 3) {
+        struct shuffle_relation relation;
+        struct text rows = {0};
+        assert_ok(harness_relation(source, NULL, &relation, &error));
+        const struct harness_scan how = {.morsel_bytes = morsel, .block_bytes = 4};
+        assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+        assert_string_equal(rows.data, "[1][x]\n[2][y]\n[3][z\n]\n");
+        free(rows.data);
+        shuffle_relation_free(&relation);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_reference_itself),
+        cmocka_unit_test_setup_teardown(test_any_cut, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_without_header, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_random_texts, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_types_and_projection, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_null_options, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_open_quote_is_bounded, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_large_field, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_file_trouble, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_several_files, harness_setup, harness_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
