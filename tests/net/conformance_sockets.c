@@ -358,7 +358,7 @@ static void every_socket_gets_its_turn(void **state)
     for (int i = 1; i < PAIRS; i++)
         assert_true(servers[i]->bytes > 0);
     for (int i = 0; i < PAIRS; i++)
-        BENCH_UNTIL(bench, servers[i]->bytes == BYTES);
+        BENCH_UNTIL(bench, clients[i]->sent && servers[i]->bytes == BYTES);
     free(data);
     bench_close(bench);
 }
