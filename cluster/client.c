@@ -1,0 +1,320 @@
+/* One poll over the connection and the signals; everything that waits has a deadline, except a running job, whose
+ * connection is kept alive by the kernel: a coordinator that died without a word is noticed within
+ * CLIENT_ALIVE_SECONDS. */
+#include "cluster/client.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "cluster/link.h"
+#include "cluster/progress.h"
+
+enum { CLIENT_ALIVE_IDLE_SECONDS = 2, CLIENT_ALIVE_PROBES = 3, CLIENT_POLL_MS_MAX = 60 * 1000 };
+
+struct cluster_client {
+    struct cluster_link *link;
+    int signal_fd; /* -1: signals do what they always do */
+    uint32_t nodes_expected;
+};
+
+/* What one wait ended with, besides errors. */
+enum client_event { CLIENT_MESSAGE, CLIENT_SIGNAL };
+
+enum cluster_exit cluster_client_exit(const struct cluster_report *report)
+{
+    /* The one table of what a job's end means to a shell; docs/man/millrace.1 repeats it. */
+    if (report->error.status == BASE_OK)
+        return CLUSTER_EXIT_OK;
+    if (report->bad_request)
+        return CLUSTER_EXIT_USAGE;
+    switch (report->error.status) {
+    case BASE_NODE_MISSING:
+    case BASE_NODE_REFUSED:
+    case BASE_VERSION:
+        return CLUSTER_EXIT_CLUSTER;
+    case BASE_CANCELLED:
+        return CLUSTER_EXIT_CANCELLED;
+    default:
+        return CLUSTER_EXIT_FAILED;
+    }
+}
+
+/* Waiting -----------------------------------------------------------------------------------------------------------
+ */
+
+static int poll_milliseconds(const struct cluster_client *client, uint64_t now_ns, uint64_t deadline_ns)
+{
+    const uint64_t until_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(client->link));
+    if (until_ns <= now_ns)
+        return 0;
+    /* Rounded up, so that the deadline has passed when poll says so. */
+    return (int)base_min_u64((until_ns - now_ns) / BASE_NS_PER_MS + 1, CLIENT_POLL_MS_MAX);
+}
+
+static bool take_signal(const struct cluster_client *client)
+{
+    struct signalfd_siginfo info;
+    return client->signal_fd >= 0 && read(client->signal_fd, &info, sizeof info) == (ssize_t)sizeof info;
+}
+
+/* Waits for a message or a signal, whichever comes first. */
+static enum base_status client_wait(struct cluster_client *client, uint64_t deadline_ns, enum client_event *event,
+                                    struct cluster_message *message, struct base_error *error)
+{
+    for (;;) {
+        enum base_status status = cluster_link_receive(client->link, message, error);
+        *event = CLIENT_MESSAGE;
+        if (status != BASE_BUSY)
+            return status;
+        const uint64_t now_ns = base_clock_now_ns();
+        if (now_ns >= deadline_ns)
+            return base_error_set(error, BASE_TIMEOUT,
+                                  "the coordinator at %s does not answer; is it a millraced, is it stopped?",
+                                  cluster_link_peer(client->link));
+        const uint32_t interest = cluster_link_interest(client->link);
+        struct pollfd fds[] = {
+            {.fd = cluster_link_fd(client->link),
+             .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))},
+            {.fd = client->signal_fd, .events = POLLIN}};
+        if (poll(fds, 2, poll_milliseconds(client, now_ns, deadline_ns)) < 0 && errno != EINTR)
+            return base_error_set_errno(error, errno, "poll");
+        if (fds[1].revents && take_signal(client)) {
+            *event = CLIENT_SIGNAL;
+            return BASE_OK;
+        }
+        status = cluster_link_ready(client->link, base_clock_now_ns(), error);
+        if (status == BASE_OK)
+            continue;
+        /* What came before the end still counts. */
+        struct base_error ignored;
+        return cluster_link_receive(client->link, message, &ignored) == BASE_OK ? BASE_OK : status;
+    }
+}
+
+/* Opening -----------------------------------------------------------------------------------------------------------
+ */
+
+static void keep_alive(int fd)
+{
+    const int on = 1, idle = CLIENT_ALIVE_IDLE_SECONDS, interval = 1, probes = CLIENT_ALIVE_PROBES;
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+static enum base_status unexpected(const struct cluster_client *client, const struct cluster_message *message,
+                                   struct base_error *error)
+{
+    return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not what was asked for",
+                          cluster_link_peer(client->link), cluster_message_name(message->kind));
+}
+
+static enum base_status shake_hands(struct cluster_client *client, uint64_t deadline_ns, struct base_error *error)
+{
+    struct cluster_message message;
+    cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
+    enum base_status status = cluster_link_send(client->link, &message, base_clock_now_ns(), error);
+    enum client_event event;
+    if (status == BASE_OK)
+        status = client_wait(client, deadline_ns, &event, &message, error);
+    if (status != BASE_OK)
+        return status;
+    if (message.kind == CLUSTER_MESSAGE_WELCOME) {
+        client->nodes_expected = message.welcome.nodes_expected;
+        cluster_link_trust(client->link);
+    } else if (message.kind == CLUSTER_MESSAGE_REFUSED) {
+        *error = message.refused.error;
+        status = error->status != BASE_OK ? error->status
+                                          : base_error_set(error, BASE_PROTOCOL, "%s refused us and did not say why",
+                                                           cluster_link_peer(client->link));
+    } else {
+        status = unexpected(client, &message, error);
+    }
+    cluster_message_free(&message);
+    return status;
+}
+
+enum base_status cluster_client_open(const char *coordinator, struct cluster_client **client, struct base_error *error)
+{
+    struct base_error cause = {0};
+    struct net_address address;
+    enum base_status status = net_address_parse(coordinator, &address, &cause);
+    if (status != BASE_OK)
+        return base_error_set(error, status, "--coordinator=%s: %s", coordinator, cause.text);
+    struct cluster_client *made = calloc(1, sizeof *made);
+    if (!made)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a connection to %s", coordinator);
+    made->signal_fd = -1;
+    const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS;
+    status = cluster_link_connect(&address, deadline_ns, &made->link, &cause);
+    bool reached = false;
+    if (status == BASE_OK) {
+        keep_alive(cluster_link_fd(made->link));
+        status = shake_hands(made, deadline_ns, &cause);
+        reached = cluster_link_connected(made->link);
+    }
+    if (status == BASE_OK) {
+        *client = made;
+        return BASE_OK;
+    }
+    if (reached)
+        base_error_set(error, status, "%s", cause.text);
+    else
+        base_error_set(error, status,
+                       "%s; is the coordinator running? --coordinator=ADDRESS or MILLRACE_COORDINATOR say where",
+                       cause.text);
+    if (made->link)
+        cluster_link_close(made->link);
+    free(made);
+    return status;
+}
+
+void cluster_client_close(struct cluster_client *client)
+{
+    cluster_link_close(client->link);
+    if (client->signal_fd >= 0)
+        close(client->signal_fd);
+    free(client);
+}
+
+uint32_t cluster_client_nodes_expected(const struct cluster_client *client)
+{
+    return client->nodes_expected;
+}
+
+enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_message_kind question,
+                                    struct cluster_message *answer, struct base_error *error)
+{
+    const enum cluster_message_kind wanted =
+        question == CLUSTER_MESSAGE_LIST_NODES ? CLUSTER_MESSAGE_NODES : CLUSTER_MESSAGE_JOBS;
+    const struct cluster_message message = {.kind = question};
+    enum base_status status = cluster_link_send(client->link, &message, base_clock_now_ns(), error);
+    enum client_event event;
+    if (status == BASE_OK)
+        status = client_wait(client, base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS, &event, answer, error);
+    if (status != BASE_OK)
+        return status;
+    if (answer->kind == wanted)
+        return BASE_OK;
+    status = unexpected(client, answer, error);
+    cluster_message_free(answer);
+    return status;
+}
+
+/* Running a job -----------------------------------------------------------------------------------------------------
+ */
+
+struct run {
+    uint64_t job; /* 0: not accepted yet */
+    bool cancelled;
+    uint64_t deadline_ns;
+    struct cluster_progress_bar bar;
+};
+
+static const int leave_signals[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* From now on Ctrl-C is something that client_wait tells. Signals that were ignored when we started stay ignored. */
+static enum base_status hold_signals(struct cluster_client *client, struct base_error *error)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof leave_signals / sizeof *leave_signals; i++)
+        sigaddset(&set, leave_signals[i]);
+    client->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (client->signal_fd < 0)
+        return base_error_set_errno(error, errno, "signalfd");
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    return BASE_OK;
+}
+
+static enum base_status on_signal(struct cluster_client *client, struct run *run, struct base_error *error)
+{
+    cluster_progress_clear(&run->bar);
+    if (run->job == 0)
+        return base_error_set(error, BASE_CANCELLED, "cancelled before the job was accepted");
+    if (run->cancelled)
+        return base_error_set(error, BASE_CANCELLED,
+                              "left without waiting for the end of job %llu, which was told to stop",
+                              (unsigned long long)run->job);
+    fprintf(stderr, "millrace: cancelling job %llu; once more leaves at once\n", (unsigned long long)run->job);
+    run->cancelled = true;
+    run->deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_CANCEL_NS;
+    const struct cluster_message message = {.kind = CLUSTER_MESSAGE_CANCEL, .job = run->job};
+    return cluster_link_send(client->link, &message, base_clock_now_ns(), error);
+}
+
+/* BASE_OK: *report is the message that was waited for; BASE_BUSY: wait on. */
+static enum base_status on_message(struct cluster_client *client, struct run *run, struct cluster_message *message,
+                                   struct base_error *error)
+{
+    enum base_status status = BASE_BUSY;
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_ACCEPTED:
+        run->job = message->job;
+        run->deadline_ns = UINT64_MAX;
+        break;
+    case CLUSTER_MESSAGE_PROGRESS:
+        if (!run->cancelled)
+            cluster_progress_draw(&run->bar, &message->progress, base_clock_now_ns());
+        break;
+    case CLUSTER_MESSAGE_ANSWER: /* to CANCEL: the report says the same */
+        break;
+    case CLUSTER_MESSAGE_REPORT:
+        return BASE_OK;
+    case CLUSTER_MESSAGE_REFUSED:
+        *error = message->refused.error;
+        status = error->status != BASE_OK && error->status != BASE_BUSY
+                     ? error->status
+                     : base_error_set(error, BASE_INTERNAL, "the job was refused: %s", message->refused.error.text);
+        break;
+    default:
+        status = unexpected(client, message, error);
+        break;
+    }
+    cluster_message_free(message);
+    return status;
+}
+
+enum base_status cluster_client_run(struct cluster_client *client, const struct cluster_submit *submit,
+                                    struct cluster_message *report, struct base_error *error)
+{
+    struct run run = {.deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS,
+                      .bar = {.fd = STDERR_FILENO, .begin_ns = base_clock_now_ns()}};
+    enum base_status status = hold_signals(client, error);
+    if (status != BASE_OK)
+        return status;
+    const struct cluster_message message = {.kind = CLUSTER_MESSAGE_SUBMIT, .submit = *submit};
+    status = cluster_link_send(client->link, &message, base_clock_now_ns(), error);
+    while (status == BASE_OK) {
+        enum client_event event;
+        status = client_wait(client, run.deadline_ns, &event, report, error);
+        if (status != BASE_OK)
+            break;
+        if (event == CLIENT_SIGNAL) {
+            status = on_signal(client, &run, error);
+            continue;
+        }
+        status = on_message(client, &run, report, error);
+        if (status != BASE_BUSY)
+            break;
+        status = BASE_OK;
+    }
+    cluster_progress_clear(&run.bar);
+    if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED) {
+        const struct base_error cause = *error;
+        base_error_set(error, status, "job %llu is out of sight: %s; `millrace jobs' may tell what became of it",
+                       (unsigned long long)run.job, cause.text);
+    }
+    return status;
+}

@@ -1,0 +1,54 @@
+/* The command line of `millrace`: words in, a request out. Nothing here talks to anybody.
+ *
+ *   millrace [--coordinator ADDRESS] COMMAND [OPTION...] */
+#ifndef MILLRACE_CLUSTER_CLIENT_ARGS_H
+#define MILLRACE_CLUSTER_CLIENT_ARGS_H
+
+#include <stdio.h>
+
+#include "cluster/message.h"
+
+/* X(name, word, one line about it) */
+#define CLUSTER_COMMAND_LIST(X)                                                                                        \
+    X(JOIN, "join", "match the rows of two inputs by equal keys")                                                      \
+    X(SHUFFLE, "shuffle", "send every row of an input to the worker that owns its key")                                \
+    X(NODES, "nodes", "list the nodes of the cluster; exit code 3 when some are missing")                              \
+    X(JOBS, "jobs", "list the jobs the coordinator remembers")                                                         \
+    X(VERSION, "version", "print the version of this program")
+
+enum cluster_command {
+#define X(name, word, about) CLUSTER_COMMAND_##name,
+    CLUSTER_COMMAND_LIST(X)
+#undef X
+        CLUSTER_COMMAND_COUNT
+};
+
+struct cluster_client_args {
+    enum cluster_command command;
+    const char *coordinator; /* borrowed from argv or the environment */
+    bool json;
+    struct cluster_submit submit; /* join, shuffle; owned */
+};
+
+enum cluster_args_outcome {
+    CLUSTER_ARGS_RUN,  /* args are filled; the caller frees them */
+    CLUSTER_ARGS_DONE, /* help was printed to `out`: nothing is left to do */
+    CLUSTER_ARGS_WRONG /* error says what is wrong and what to do; args->command and args->json are as far as they were
+                          understood */
+};
+
+/* Reads argv as the C library gives it. Borrows argv and the environment, which names the coordinator
+ * (MILLRACE_COORDINATOR) when argv does not. Relative paths of sources and of --out become absolute: nodes have folders
+ * of their own. Sources and schemas are checked as far as words go. */
+enum cluster_args_outcome cluster_client_args_parse(int argc, char **argv, FILE *out, struct cluster_client_args *args,
+                                                    struct base_error *error);
+void cluster_client_args_free(struct cluster_client_args *args);
+
+/* "join"; never NULL. */
+const char *cluster_command_word(enum cluster_command command);
+
+/* "64", "64k", "64Ki" and so on (k, M, G are powers of 1000; Ki, Mi, Gi of 1024). False when it is none, or beyond 64
+ * bits. */
+bool cluster_client_args_size(const char *text, uint64_t *size);
+
+#endif

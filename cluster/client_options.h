@@ -1,0 +1,28 @@
+/* Inside the command line's reader: the options there are, and what each does to the request. */
+#ifndef MILLRACE_CLUSTER_CLIENT_OPTIONS_H
+#define MILLRACE_CLUSTER_CLIENT_OPTIONS_H
+
+#include <argp.h>
+
+#include "cluster/client_args.h"
+
+/* What one parse carries from word to word: argp's input. */
+struct client_reader {
+    struct cluster_client_args *args;
+    struct base_error *error; /* filled when a parse fails because of what a word says */
+    bool front;               /* reading up to the command's word */
+    const char *command;      /* that word, or NULL */
+    int command_index;        /* its place in argv */
+    int stopped_at;           /* after an error: the place behind the wrong word */
+    bool help, version;
+    bool handed_down;   /* all groups know this reader */
+    bool output_format; /* --output-format was given */
+};
+
+/* Of the words in front of the command. */
+const struct argp *client_front_options(void);
+const struct argp *client_command_options(enum cluster_command command);
+/* How the options of that source begin: "left", "right" or "in". */
+const char *client_source_prefix(const struct cluster_submit *submit, uint32_t index);
+
+#endif

@@ -1,0 +1,130 @@
+/* millrace: what people and scripts call. Reads the command line, asks the coordinator, prints the answer.
+ *
+ * Answers go to standard output, everything else to standard error. A job asked for with --json gets exactly one object
+ * on standard output, also when it failed or never came to run. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/client.h"
+#include "cluster/client_args.h"
+#include "cluster/report.h"
+
+/* Tells a failure in one line, whatever bytes it quotes. */
+static void tell(const struct base_error *error)
+{
+    char line[sizeof error->text];
+    strcpy(line, error->text);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = ' ';
+    fprintf(stderr, "millrace: %s\n", line);
+}
+
+/* Writes text and frees it; NULL is a text there was no memory for. An answer that did not get out is a failure. */
+static int give(char *text, int exit_code)
+{
+    if (!text) {
+        fputs("millrace: no memory for the answer\n", stderr);
+        return CLUSTER_EXIT_FAILED;
+    }
+    puts(text);
+    free(text);
+    return exit_code;
+}
+
+/* A job that ended without a report of the coordinator. */
+static int give_failure(const struct cluster_client_args *args, const struct base_error *error, enum cluster_exit code)
+{
+    tell(error);
+    const bool job = args->command == CLUSTER_COMMAND_JOIN || args->command == CLUSTER_COMMAND_SHUFFLE;
+    if (!args->json || !job)
+        return (int)code;
+    const struct cluster_report report = {.error = *error, .kind = args->submit.kind};
+    return give(report_json(&report, 0, args->submit.out, (int)code), (int)code);
+}
+
+static int run_job(const struct cluster_client_args *args)
+{
+    struct base_error error = {0};
+    struct cluster_client *client;
+    if (cluster_client_open(args->coordinator, &client, &error) != BASE_OK)
+        return give_failure(args, &error, error.status == BASE_INVALID ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_CLUSTER);
+    struct cluster_submit submit = args->submit;
+    submit.progress = isatty(STDERR_FILENO) == 1;
+    struct cluster_message message;
+    const enum base_status status = cluster_client_run(client, &submit, &message, &error);
+    cluster_client_close(client);
+    if (status != BASE_OK)
+        return give_failure(args, &error, status == BASE_CANCELLED ? CLUSTER_EXIT_CANCELLED : CLUSTER_EXIT_CLUSTER);
+    const struct cluster_report *report = &message.report;
+    int code = (int)cluster_client_exit(report);
+    if (report->error.status != BASE_OK)
+        tell(&report->error);
+    if (args->json)
+        code = give(report_json(report, message.job, submit.out, code), code);
+    else if (report->error.status == BASE_OK)
+        report_print(report, message.job, submit.out, stdout);
+    cluster_message_free(&message);
+    return code;
+}
+
+static int run_list(const struct cluster_client_args *args)
+{
+    const bool nodes = args->command == CLUSTER_COMMAND_NODES;
+    struct base_error error = {0};
+    struct cluster_client *client;
+    if (cluster_client_open(args->coordinator, &client, &error) != BASE_OK)
+        return give_failure(args, &error, error.status == BASE_INVALID ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_CLUSTER);
+    struct cluster_message message;
+    const enum base_status status =
+        cluster_client_ask(client, nodes ? CLUSTER_MESSAGE_LIST_NODES : CLUSTER_MESSAGE_LIST_JOBS, &message, &error);
+    cluster_client_close(client);
+    if (status != BASE_OK)
+        return give_failure(args, &error, CLUSTER_EXIT_CLUSTER);
+    int code = nodes && !report_nodes_complete(&message.nodes) ? CLUSTER_EXIT_CLUSTER : CLUSTER_EXIT_OK;
+    if (args->json)
+        code = give(nodes ? report_nodes_json(&message.nodes) : report_jobs_json(&message.jobs), code);
+    else if (nodes)
+        report_nodes_print(&message.nodes, stdout);
+    else
+        report_jobs_print(&message.jobs, stdout);
+    cluster_message_free(&message);
+    return code;
+}
+
+static int run_version(const struct cluster_client_args *args)
+{
+    if (args->json)
+        return give(report_version_json(), CLUSTER_EXIT_OK);
+    printf("millrace %s\n", cluster_build_id());
+    return CLUSTER_EXIT_OK;
+}
+
+static int (*const commands[CLUSTER_COMMAND_COUNT])(const struct cluster_client_args *args) = {
+    [CLUSTER_COMMAND_JOIN] = run_job,  [CLUSTER_COMMAND_SHUFFLE] = run_job,     [CLUSTER_COMMAND_NODES] = run_list,
+    [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version,
+};
+
+int main(int argc, char **argv)
+{
+    struct cluster_client_args args;
+    struct base_error error;
+    int code = CLUSTER_EXIT_OK;
+    switch (cluster_client_args_parse(argc, argv, stdout, &args, &error)) {
+    case CLUSTER_ARGS_DONE:
+        break;
+    case CLUSTER_ARGS_WRONG:
+        code = give_failure(&args, &error, CLUSTER_EXIT_USAGE);
+        break;
+    case CLUSTER_ARGS_RUN:
+        code = commands[args.command](&args);
+        cluster_client_args_free(&args);
+        break;
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fputs("millrace: the answer could not be written to standard output\n", stderr);
+        return code ? code : CLUSTER_EXIT_FAILED;
+    }
+    return code;
+}

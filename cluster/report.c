@@ -1,0 +1,209 @@
+/* The report of a job for people: what came out, how long it took, what held it back, who was slowest, what crossed
+ * which link. */
+#include "cluster/report.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MATRIX_NODES_MAX = 8, MATRIX_COLUMN = 12 };
+
+/* Numbers -----------------------------------------------------------------------------------------------------------
+ */
+
+/* Three digits, and the largest unit that leaves at least 1 in front of it. */
+static void format_scaled(double value, double step, const char *const *units, size_t unit_count, char *text)
+{
+    size_t unit = 0;
+    while (unit + 1 < unit_count && value >= step) {
+        value /= step;
+        unit++;
+    }
+    const int digits = value < 10 ? 2 : value < 100 ? 1 : 0;
+    snprintf(text, REPORT_NUMBER_BYTES, "%.*f%s%s", digits, value, *units[unit] ? " " : "", units[unit]);
+}
+
+void report_format_count(double count, char *text)
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+    if (count < 10000)
+        snprintf(text, REPORT_NUMBER_BYTES, "%.0f", count);
+    else
+        format_scaled(count, 1000, units, sizeof units / sizeof *units, text);
+}
+
+void report_format_bytes(double bytes, char *text)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024)
+        snprintf(text, REPORT_NUMBER_BYTES, "%.0f B", bytes);
+    else
+        format_scaled(bytes, 1024, units, sizeof units / sizeof *units, text);
+}
+
+void report_format_seconds(double seconds, char *text)
+{
+    if (seconds < 0.001)
+        snprintf(text, REPORT_NUMBER_BYTES, "%.0f us", seconds * 1e6);
+    else if (seconds < 1)
+        snprintf(text, REPORT_NUMBER_BYTES, "%.*f ms", seconds < 0.01 ? 2 : seconds < 0.1 ? 1 : 0, seconds * 1e3);
+    else
+        snprintf(text, REPORT_NUMBER_BYTES, "%.*f s", seconds < 10 ? 2 : 1, seconds);
+}
+
+void report_format_exact(uint64_t count, char *text)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof digits, "%" PRIu64, count);
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0)
+            *text++ = ',';
+        *text++ = digits[i];
+    }
+    *text = '\0';
+}
+
+static double ratio(double value, double by)
+{
+    return by > 0 ? value / by : 0;
+}
+
+/* Links -------------------------------------------------------------------------------------------------------------
+ */
+
+static uint64_t link_bytes(const struct cluster_report *report, uint32_t from, uint32_t to)
+{
+    return report->link[(size_t)from * report->node_count + to];
+}
+
+static void print_matrix(const struct cluster_report *report, FILE *to)
+{
+    char text[REPORT_NUMBER_BYTES];
+    fprintf(to, "links     bytes from row to column\n%-10s%-10s", "", "");
+    for (uint32_t i = 0; i < report->node_count; i++)
+        fprintf(to, "%*.*s", MATRIX_COLUMN, MATRIX_COLUMN - 2, report->node[i].name);
+    fputc('\n', to);
+    for (uint32_t from = 0; from < report->node_count; from++) {
+        fprintf(to, "%-10s%-10.9s", "", report->node[from].name);
+        for (uint32_t i = 0; i < report->node_count; i++) {
+            report_format_bytes((double)link_bytes(report, from, i), text);
+            fprintf(to, "%*s", MATRIX_COLUMN, from == i ? "-" : text);
+        }
+        fputc('\n', to);
+    }
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void print_spread(const struct cluster_report *report, FILE *to)
+{
+    const size_t count = (size_t)report->node_count * (report->node_count - 1);
+    uint64_t *sorted = malloc(count * sizeof *sorted);
+    if (!sorted)
+        return; /* a report without this line is still a report */
+    size_t used = 0;
+    for (uint32_t from = 0; from < report->node_count; from++)
+        for (uint32_t i = 0; i < report->node_count; i++)
+            if (from != i)
+                sorted[used++] = link_bytes(report, from, i);
+    qsort(sorted, count, sizeof *sorted, compare_bytes);
+    char least[REPORT_NUMBER_BYTES], middle[REPORT_NUMBER_BYTES], most[REPORT_NUMBER_BYTES];
+    report_format_bytes((double)sorted[0], least);
+    report_format_bytes((double)sorted[count / 2], middle);
+    report_format_bytes((double)sorted[count - 1], most);
+    fprintf(to, "links     %zu links carried %s at least, %s in the middle, %s at most\n", count, least, middle, most);
+    free(sorted);
+}
+
+/* The node that took longest and the link that carried most. */
+static void print_slowest(const struct cluster_report *report, FILE *to)
+{
+    uint32_t slow = 0, from = 0, into = 1;
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        if (report->node[i].exchange_seconds > report->node[slow].exchange_seconds)
+            slow = i;
+        for (uint32_t k = 0; k < report->node_count; k++)
+            if (i != k && link_bytes(report, i, k) > link_bytes(report, from, into)) {
+                from = i;
+                into = k;
+            }
+    }
+    char seconds[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES], rate[REPORT_NUMBER_BYTES];
+    report_format_seconds(report->node[slow].exchange_seconds, seconds);
+    report_format_bytes((double)link_bytes(report, from, into), bytes);
+    report_format_bytes(ratio((double)link_bytes(report, from, into), report->node[from].exchange_seconds), rate);
+    fprintf(to, "slowest   node %s (%s); fullest link %s to %s (%s, %s/s)\n", report->node[slow].name, seconds,
+            report->node[from].name, report->node[into].name, bytes, rate);
+}
+
+/* The whole ----------------------------------------------------------------------------------------------------------
+ */
+
+static void print_result(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
+{
+    char rows[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES];
+    report_format_exact(report->rows, rows);
+    fprintf(to, "rows      %s\n", rows);
+    fprintf(to, "checksum  %016" PRIx64 "\n", report->checksum);
+    if (out) {
+        report_format_bytes((double)report->output_bytes, bytes);
+        fprintf(to, "output    %s (%s)\n", out, bytes);
+    }
+    report_format_bytes((double)report->table_bytes, bytes);
+    report_format_exact(report->table_rows, rows);
+    fprintf(to, "job       %" PRIu64 ", on %u node%s with %u worker%s", job, report->node_count,
+            report->node_count == 1 ? "" : "s", report->workers, report->workers == 1 ? "" : "s");
+    if (report->table_rows > 0)
+        fprintf(to, "; table of the %s side: %s rows, %s",
+                report->kind == JOIN_JOB_SHUFFLE ? "only"
+                : report->build_side == 0        ? "left"
+                                                 : "right",
+                rows, bytes);
+    fputc('\n', to);
+}
+
+static void print_time(const struct cluster_report *report, FILE *to)
+{
+    char whole[REPORT_NUMBER_BYTES], exchange[REPORT_NUMBER_BYTES], user[REPORT_NUMBER_BYTES],
+        kernel[REPORT_NUMBER_BYTES], rate[REPORT_NUMBER_BYTES], rows[REPORT_NUMBER_BYTES], sent[REPORT_NUMBER_BYTES];
+    report_format_seconds(report->seconds, whole);
+    report_format_seconds(report->exchange_seconds, exchange);
+    report_format_seconds(report->cpu_user_seconds, user);
+    report_format_seconds(report->cpu_system_seconds, kernel);
+    fprintf(to, "time      %s, of which moving rows %s; CPU %s user, %s kernel\n", whole, exchange, user, kernel);
+    report_format_count(ratio((double)report->rows_scanned, report->exchange_seconds), rows);
+    report_format_bytes((double)report->bytes_sent, sent);
+    report_format_bytes(ratio((double)report->bytes_sent, report->exchange_seconds), rate);
+    fprintf(to, "rate      %s rows/s scanned; %s between nodes at %s/s\n", rows, sent, rate);
+}
+
+static void print_engine(const struct cluster_report *report, FILE *to)
+{
+    fprintf(to, "engine    %s", report->engine);
+    if (*report->features)
+        fprintf(to, " (%s)", report->features);
+    fputs(report->verified ? "; every payload byte checked" : "; checked by sequence, length and totals", to);
+    if (*report->engine_reason)
+        fprintf(to, "; not io_uring: %s", report->engine_reason);
+    fputc('\n', to);
+}
+
+void report_print(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
+{
+    print_result(report, job, out, to);
+    print_time(report, to);
+    fprintf(to, "limit     %s", cluster_limit_words(report->limit));
+    fprintf(to, *report->limit_words ? ": %s\n" : "%s\n", report->limit_words);
+    if (report->node_count > 1 && report->link) {
+        print_slowest(report, to);
+        if (report->node_count <= MATRIX_NODES_MAX)
+            print_matrix(report, to);
+        else
+            print_spread(report, to);
+    }
+    print_engine(report, to);
+}
