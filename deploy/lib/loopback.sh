@@ -45,14 +45,14 @@ loopback_port()
     local address port taken
     printf -v address '%02X%02X%02X%02X' 254 "$SUBNET" 77 127
     taken=$(listeners)
-    for ((port = 7077; port < 7277; port++)); do
+    for ((port = 7400; port < 7600; port++)); do
         printf -v coordinator_port '%04X' "$port"
         if ! grep -qxE "($address|00000000) $coordinator_port" <<<"$taken"; then
             coordinator_port=$port
             return
         fi
     done
-    fail 1 "no port between 7077 and 7276 is free at $(loopback_address coordinator)"
+    fail 1 "no port between 7400 and 7599 is free at $(loopback_address coordinator)"
 }
 
 loopback_up()

@@ -106,7 +106,7 @@ netns_prefix()
 # netns_port: sets coordinator_port. Nobody else listens in a namespace of our own.
 netns_port()
 {
-    coordinator_port=7077
+    coordinator_port=7400
 }
 
 # ancestors: our own pid and those above it, which `down` must not end even when called from inside a namespace.
