@@ -156,8 +156,9 @@ enum base_status net_socket_adopt(struct net_engine *engine, int fd, void *conte
                                   struct base_error *error);
 void net_socket_set_context(struct net_socket *socket, void *context);
 void *net_socket_context(const struct net_socket *socket);
-/* Every connection to the listener gives one ACCEPTED, until the listener is closed. An adopted listener is borrowed:
- * closing the net_socket stops accepting but leaves the fd open for its owner (it outlives jobs and engines). */
+/* Every connection to the listener gives one ACCEPTED, until the listener is closed; one that finds sockets_max open is
+ * taken and dropped, with a line in the log. An adopted listener is borrowed: closing the net_socket stops accepting
+ * but leaves the fd open for its owner (it outlives jobs and engines). */
 enum base_status net_socket_accept(struct net_socket *listener, struct base_error *error);
 /* Makes a socket and connects it: one CONNECTED. Gives up at deadline_ns (engine time) with BASE_TIMEOUT. */
 enum base_status net_socket_connect(struct net_engine *engine, const struct net_address *address, uint64_t deadline_ns,
@@ -169,7 +170,9 @@ enum base_status net_socket_send(struct net_socket *socket, struct net_send_op *
 /* Sends FIN after the last send; no send may follow. */
 void net_socket_shutdown(struct net_socket *socket);
 /* Stops what is in flight, joins it, releases: CLOSED follows after the events of what was in flight (a send ends with
- * BASE_CANCELLED or its result). Safe inside event handling; a second call does nothing. abort true sends RST. */
+ * BASE_CANCELLED or its result, a connect with BASE_CANCELLED). Nothing is received or accepted any more. Safe inside
+ * event handling; a second call does nothing. abort true sends RST. So does the kernel by itself when the peer's bytes
+ * are closed unread, and then the peer may lose what we sent last: to part in peace, shut down, wait for END, close. */
 void net_socket_close(struct net_socket *socket, _Bool abort);
 
 /* Owner thread only; any order. */

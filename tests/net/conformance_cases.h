@@ -24,4 +24,7 @@ extern const struct conformance_case conformance_socket_cases[];
 extern const struct conformance_case conformance_file_cases[];
 extern const struct conformance_case conformance_kernel_cases[];
 
+/* Runs all cases over the given kinds; the number of failures. */
+int conformance_run(const struct bench_kind *const *kinds, size_t count);
+
 #endif

@@ -238,14 +238,50 @@ static void accepting_survives_a_lack_of_descriptors(void **state)
     bench_close(bench);
 }
 
+static int flood_dropped(const int *fds, int count)
+{
+    int dropped = 0;
+    char byte;
+
+    for (int i = 0; i < count; i++)
+        dropped += recv(fds[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+    return dropped;
+}
+
+/* Connections come faster than anybody looks, far more than the completion queue or the table of sockets can hold. */
+static void a_flood_of_connections_is_survived(void **state)
+{
+    enum { FLOOD = 300 };
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    int fds[FLOOD];
+    config.sockets_max = 8;
+    config.recv_chunk_count = 4;
+    struct bench *bench = bench_open(*state, &config);
+
+    bench_pump(bench); /* accepting is armed */
+    for (int i = 0; i < FLOOD; i++) {
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(connect(fds[i], &bench->address.any, bench->address.bytes), 0);
+    }
+    BENCH_UNTIL(bench, flood_dropped(fds, FLOOD) == FLOOD - 7);
+    assert_int_equal(bench->accepted_count, 7);
+    for (int i = 0; i < FLOOD; i++)
+        close(fds[i]);
+    for (uint32_t i = 0; i < bench->accepted_count; i++) {
+        BENCH_UNTIL(bench, bench->accepted[i]->ended);
+        bench_peer_close(bench->accepted[i], false);
+    }
+    bench_forget(bench);
+    bench_pair(bench, &client, &server);
+    bench_close(bench);
+}
+
 const struct conformance_case conformance_kernel_cases[] = {
-    CONFORMANCE_KERNEL_CASE(many_cycles_leak_nothing),
-    CONFORMANCE_KERNEL_CASE(connect_gives_up_at_its_deadline),
-    CONFORMANCE_KERNEL_CASE(deadlines_end_a_blocking_poll),
-    CONFORMANCE_KERNEL_CASE(idle_polls_block),
-    CONFORMANCE_KERNEL_CASE(woken_from_another_thread),
-    CONFORMANCE_KERNEL_CASE(owned_by_the_thread_that_enables_it),
-    CONFORMANCE_KERNEL_CASE(backpressure_outlasts_two_seconds),
-    CONFORMANCE_KERNEL_CASE(accepting_survives_a_lack_of_descriptors),
-    {0},
+    CONFORMANCE_CASE(many_cycles_leak_nothing),           CONFORMANCE_CASE(connect_gives_up_at_its_deadline),
+    CONFORMANCE_CASE(deadlines_end_a_blocking_poll),      CONFORMANCE_CASE(idle_polls_block),
+    CONFORMANCE_CASE(woken_from_another_thread),          CONFORMANCE_CASE(owned_by_the_thread_that_enables_it),
+    CONFORMANCE_CASE(backpressure_outlasts_two_seconds),  CONFORMANCE_CASE(accepting_survives_a_lack_of_descriptors),
+    CONFORMANCE_CASE(a_flood_of_connections_is_survived), {0},
 };

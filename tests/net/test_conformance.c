@@ -1,34 +1,9 @@
 /* One suite over every engine. A filter on the command line ("uring:*", "*:accept_burst") runs a part of it. */
-#include <stdio.h>
-
 #include "conformance_cases.h"
-
-enum { TESTS_MAX = 256 };
-
-static struct CMUnitTest tests[TESTS_MAX];
-static char names[TESTS_MAX][96];
-static size_t tests_count;
-
-static void add_cases(const struct bench_kind *kind, const struct conformance_case *cases)
-{
-    for (; cases->name != NULL; cases++) {
-        if (cases->kernel_only && !kind->kernel)
-            continue;
-        snprintf(names[tests_count], sizeof names[tests_count], "%s:%s", kind->name, cases->name);
-        tests[tests_count] = (struct CMUnitTest){
-            .name = names[tests_count], .test_func = cases->function, .initial_state = (void *)(uintptr_t)kind};
-        tests_count++;
-    }
-}
 
 int main(int argc, char **argv)
 {
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
-    for (size_t i = 0; i < bench_kinds_count; i++) {
-        add_cases(bench_kinds[i], conformance_socket_cases);
-        add_cases(bench_kinds[i], conformance_file_cases);
-        add_cases(bench_kinds[i], conformance_kernel_cases);
-    }
-    return _cmocka_run_group_tests("conformance", tests, tests_count, NULL, NULL);
+    return conformance_run(bench_kinds, bench_kinds_count);
 }

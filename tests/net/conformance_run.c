@@ -1,0 +1,32 @@
+/* The runner of the conformance suite. */
+#include <stdio.h>
+
+#include "conformance_cases.h"
+
+enum { TESTS_MAX = 256 };
+
+static struct CMUnitTest tests[TESTS_MAX];
+static char names[TESTS_MAX][96];
+static size_t tests_count;
+
+static void add_cases(const struct bench_kind *kind, const struct conformance_case *cases)
+{
+    for (; cases->name != NULL; cases++) {
+        snprintf(names[tests_count], sizeof names[tests_count], "%s:%s", kind->name, cases->name);
+        tests[tests_count] = (struct CMUnitTest){
+            .name = names[tests_count], .test_func = cases->function, .initial_state = (void *)(uintptr_t)kind};
+        tests_count++;
+    }
+}
+
+int conformance_run(const struct bench_kind *const *kinds, size_t count)
+{
+    tests_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        add_cases(kinds[i], conformance_socket_cases);
+        add_cases(kinds[i], conformance_file_cases);
+        if (kinds[i]->kernel)
+            add_cases(kinds[i], conformance_kernel_cases);
+    }
+    return _cmocka_run_group_tests("conformance", tests, tests_count, NULL, NULL);
+}
