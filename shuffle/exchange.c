@@ -57,6 +57,23 @@ static void lanes_prepare(struct shuffle_exchange *exchange)
     }
 }
 
+/* One frame at least is the exchange's own from the start: with it, it gets through in any case. */
+static enum base_status first_frame_draw(struct shuffle_exchange *exchange, struct base_error *error)
+{
+    void *buffer = base_pool_take(exchange->frames);
+    if (buffer) {
+        base_pool_give(exchange->frames, buffer);
+        return BASE_OK;
+    }
+    const struct base_governor *governor = exchange->config.governor;
+    return base_error_set(error, BASE_NO_MEMORY,
+                          "exchange %u has no room for a single frame of %u bytes: %llu of %llu bytes of memory are in "
+                          "use; give the node more memory, or fewer workers",
+                          exchange->config.id, exchange->payload_bytes_max,
+                          (unsigned long long)base_governor_used_bytes(governor),
+                          (unsigned long long)base_governor_budget_bytes(governor));
+}
+
 enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *config, struct shuffle_exchange **exchange,
                                        struct base_error *error)
 {
@@ -89,6 +106,9 @@ enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *con
     status = base_pool_open(config->governor, BASE_HOLDER_FRAMES, "lane frames",
                             SHUFFLE_FRAME_LEAD_BYTES + SHUFFLE_FRAME_HEADER_BYTES + (size_t)opened->payload_bytes_max,
                             (uint32_t)base_min_u64(frames, UINT32_MAX / 2), &opened->frames, error);
+    if (status != BASE_OK)
+        goto fail;
+    status = first_frame_draw(opened, error);
     if (status != BASE_OK)
         goto fail;
     status = shuffle_mesh_attach(config->mesh, opened, error);
@@ -166,16 +186,22 @@ static void collect_own(struct shuffle_exchange *exchange, const uint8_t *image,
     own->rows.count = count;
 }
 
+static void own_frame_free(struct shuffle_frame **frame)
+{
+    if (*frame)
+        shuffle_frame_free(*frame);
+    *frame = NULL;
+}
+
+/* Frames of own rows are not kept: a lane may need them. */
 static void own_reset(struct shuffle_exchange *exchange)
 {
     exchange->own.rows.count = 0;
     exchange->own.rows.next = 0;
     exchange->own.rows.resume = 0;
     exchange->own_bytes = 0;
-    if (exchange->own_large) {
-        shuffle_frame_free(exchange->own_large);
-        exchange->own_large = NULL;
-    }
+    own_frame_free(&exchange->own_frame);
+    own_frame_free(&exchange->own_large);
 }
 
 /* Offers own rows collected, or left from before. */
@@ -320,10 +346,6 @@ void shuffle_exchange_finish(struct shuffle_exchange *exchange)
     shuffle_lanes_seal(exchange);
     for (uint32_t i = 1; i < exchange->workers; i++)
         shuffle_lane_end(exchange, (exchange->worker + i) % exchange->workers);
-    if (exchange->own_frame) {
-        shuffle_frame_free(exchange->own_frame);
-        exchange->own_frame = NULL;
-    }
     exchange->in[exchange->worker].ended = true;
     exchange->ended++;
     exchange->finished = true;
@@ -353,7 +375,5 @@ void shuffle_exchange_close(struct shuffle_exchange *exchange)
     for (uint32_t i = 0; i < exchange->workers; i++)
         shuffle_lane_drop_open(exchange, i);
     own_reset(exchange);
-    if (exchange->own_frame)
-        shuffle_frame_free(exchange->own_frame);
     exchange_free(exchange);
 }

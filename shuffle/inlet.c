@@ -13,7 +13,7 @@
  * (destination, source, sequence, nothing after END) and the layout; each row of variable width for its shape and for
  * the bytes the frame still has; at the frame's end the number of rows and, when asked for, the checksum; at the
  * stream's end the totals. A row's hash is computed here, not believed. Memory: one stitch buffer, of the size of a
- * row that the frame has announced, so at most SHUFFLE_ROW_BYTES_MAX. */
+ * row that the frame has announced, so at most SHUFFLE_ROW_BYTES_MAX; the usual size is reserved ahead. */
 #include "shuffle/inlet.h"
 
 #include <stdarg.h>
@@ -71,23 +71,24 @@ static void payload_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint
         XXH3_64bits_update(inlet->check, bytes, count);
 }
 
-static bool stitch_reserve(struct shuffle_inlet *inlet, uint32_t bytes, struct base_error *error)
+enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t bytes, struct base_error *error)
 {
     if (bytes <= inlet->stitch_capacity)
-        return true;
+        return BASE_OK;
     const uint32_t capacity = (uint32_t)base_max_u64(bytes, STITCH_BYTES_MIN);
     struct base_governor *governor = inlet->mesh->config.governor;
-    if (base_governor_draw(governor, BASE_HOLDER_STITCH, capacity - inlet->stitch_capacity, error) != BASE_OK)
-        return false;
+    const enum base_status status =
+        base_governor_draw(governor, BASE_HOLDER_STITCH, capacity - inlet->stitch_capacity, error);
+    if (status != BASE_OK)
+        return status;
     uint8_t *grown = realloc(inlet->stitch, capacity);
     if (!grown) {
         base_governor_return(governor, BASE_HOLDER_STITCH, capacity - inlet->stitch_capacity);
-        base_error_set(error, BASE_NO_MEMORY, "no memory for a row of %u bytes", bytes);
-        return false;
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a row of %u bytes", bytes);
     }
     inlet->stitch = grown;
     inlet->stitch_capacity = capacity;
-    return true;
+    return BASE_OK;
 }
 
 /* Frames. */
@@ -251,7 +252,7 @@ static enum base_status stitch_step(struct shuffle_inlet *inlet, struct base_err
         if (inlet->stitch_bytes == 0) {
             if (head > inlet->payload_left)
                 return row_misfit(inlet, error);
-            if (!stitch_reserve(inlet, head, error))
+            if (shuffle_inlet_reserve(inlet, head, error) != BASE_OK)
                 return BASE_NO_MEMORY;
             inlet->stitch_need = head;
             inlet->exchange->counters.rows_stitched++;
@@ -262,7 +263,7 @@ static enum base_status stitch_step(struct shuffle_inlet *inlet, struct base_err
         inlet->stitch_need = row_size(layout, inlet->stitch, (uint64_t)head + inlet->payload_left);
         if (inlet->stitch_need == 0)
             return row_misfit(inlet, error);
-        if (!stitch_reserve(inlet, inlet->stitch_need, error))
+        if (shuffle_inlet_reserve(inlet, inlet->stitch_need, error) != BASE_OK)
             return BASE_NO_MEMORY;
     }
     stitch_copy(inlet);
@@ -420,6 +421,8 @@ static enum base_status group_take_up(struct shuffle_inlet *inlet, bool *worked,
 enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, struct base_error *error)
 {
     enum base_status status = BASE_OK;
+    if (inlet->failed)
+        return BASE_OK;
     while (status == BASE_OK && inlet->piece.data) {
         if (inlet->group) {
             status = group_take_up(inlet, worked, error);
@@ -430,6 +433,7 @@ enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, st
             *worked = true;
         }
     }
+    inlet->failed = status != BASE_OK && status != BASE_BUSY;
     const bool stalled = status == BASE_BUSY;
     if (stalled != inlet->counted_stalled) {
         inlet->counted_stalled = stalled;

@@ -24,6 +24,7 @@ struct shuffle_inlet {
     uint32_t peer;
     enum shuffle_inlet_state state;
     bool counted_stalled;
+    bool failed; /* an error was returned: nothing is cut any more */
 
     struct shuffle_piece piece; /* being cut; data NULL: none */
     uint32_t piece_at;
@@ -42,6 +43,8 @@ struct shuffle_inlet {
 };
 
 void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_mesh *mesh, uint32_t peer);
+/* Makes room for a cut row ahead of need. */
+enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t row_bytes, struct base_error *error);
 /* Takes over a piece and cuts as far as the sink goes along. Errors name the peer. BASE_OK also when it has to wait. */
 enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct shuffle_piece *piece,
                                     struct base_error *error);

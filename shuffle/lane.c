@@ -2,9 +2,10 @@
  * neighbour is done with them.
  *
  * A lane may have frames_per_lane frames of the pool and one frame of a large row. If the memory budget has no room for
- * a frame, all open frames are sealed: they come home and one of them then serves. Only when nothing at all is away
- * is there nothing to wait for, and it is an error. The END frame lives in the lane, so that a stream can always end.
- */
+ * a frame, all open frames are sealed: they come home and one of them then serves. The pool's first
+ * frame is drawn when the exchange opens, so this always ends. Only a frame for a large row can be refused when nothing
+ * is away that could be waited for: that is an error. The END frame lives in the lane, so that a stream can always
+ * end. */
 #include "shuffle/lane.h"
 
 #define XXH_INLINE_ALL
@@ -48,7 +49,8 @@ static enum base_status frame_starved(struct shuffle_exchange *exchange, uint32_
                                       struct base_error *error)
 {
     shuffle_lanes_seal(exchange);
-    if (exchange->lanes_away > 0)
+    exchange->counters.stalls_frame++;
+    if (exchange->lanes_away > 0 || exchange->own_frame)
         return BASE_BUSY;
     const struct base_governor *governor = exchange->config.governor;
     return base_error_set(error, BASE_NO_MEMORY,

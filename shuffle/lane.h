@@ -105,7 +105,7 @@ struct shuffle_exchange {
     uint32_t ended;      /* incoming lanes */
     bool finished;
     struct shuffle_group own;        /* rows of this worker itself, on offer */
-    struct shuffle_frame *own_frame; /* rows of a batch without image are encoded here first; NULL until needed */
+    struct shuffle_frame *own_frame; /* rows of a batch without image are encoded here first, or NULL */
     struct shuffle_frame *own_large; /* the same for a row larger than a frame */
     uint32_t own_bytes;              /* used in own_frame */
     struct shuffle_exchange_counters counters;

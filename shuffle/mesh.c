@@ -22,6 +22,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 
+enum { CUT_ROW_BYTES = 1024 };
+
 static bool is_local(const struct shuffle_mesh_config *config, uint32_t worker)
 {
     return worker >= config->local_first && worker - config->local_first < config->local_count;
@@ -133,6 +135,15 @@ enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_e
     struct shuffle_exchange **place = &mesh->exchange[exchange->config.id];
     if (*place)
         return base_error_set(error, BASE_EXISTS, "exchange %u is open already", exchange->config.id);
+    /* Rows of variable width are mostly small; the buffer grows for others. */
+    const uint32_t cut = exchange->row_bytes ? exchange->row_bytes : CUT_ROW_BYTES;
+    for (uint32_t i = 0; i < mesh->config.workers; i++) {
+        if (mesh->peers[i].kind != MESH_REMOTE)
+            continue;
+        const enum base_status status = shuffle_inlet_reserve(&mesh->peers[i].inlet, cut, error);
+        if (status != BASE_OK)
+            return status;
+    }
     *place = exchange;
     return BASE_OK;
 }
