@@ -6,15 +6,16 @@
  * cancels it. Its room is reserved when an engine is opened (so many per socket slot and per file operation), so
  * scheduling cannot fail in the middle of a run.
  *
- * A thing that fires changes pipes (sim_link.c), sockets (sim_socket.c) or files (sim_file.c), schedules what follows,
- * and puts events into the ready queue of an engine (sim_engine.c). Only net_engine_poll takes them out, and only then
- * buffers go back to the caller and a closed socket dies. Time stands still except in net_sim_advance.
+ * Submits are staged and reach the heap at their engine's next poll. A thing that fires changes pipes (sim_link.c),
+ * sockets (sim_socket.c) or files (sim_file.c), schedules what follows, and puts events into the ready queue of an
+ * engine (sim_engine.c). Only net_engine_poll takes them out, and only then buffers go back to the caller and a closed
+ * socket dies. Time stands still except in net_sim_advance.
  *
- * Order. A socket has at most one transfer, one receive and one file operation one step scheduled at a time, so a
- * stream keeps its order however late each step is; across sockets, directions and file operations any order comes up.
- * What has to wait for something that is not time (room in a pipe, a free chunk, a connection to accept) is not in the
- * heap: whoever makes the change nudges it. An empty heap and empty ready queues therefore mean that nothing can happen
- * any more.
+ * Order. A socket has at most one transfer and one receive scheduled, a file operation one step, so a stream keeps its
+ * order however late each piece is; across sockets, directions and file operations any order comes up. What has to wait
+ * for something that is not time (room in a pipe, a free chunk, a connection to accept) is not in the heap: whoever
+ * makes the change nudges it. An empty heap, empty ready queues and nothing staged therefore mean that nothing can
+ * happen.
  *
  * Every loop ends: a step at the same time moves at least a byte, or waits, and a receive held back as if no chunk were
  * free is held back for at least a nanosecond and a few times in a row at most. */

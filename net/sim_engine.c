@@ -64,17 +64,40 @@ bool net_sim_chunk_take(struct sim_engine *engine, struct net_chunk *chunk)
     return true;
 }
 
+static void chunk_give_back(struct sim_engine *engine, const struct net_chunk *chunk)
+{
+    engine->chunk_out[chunk->id] = false;
+    memset(chunk->data, CHUNK_SCRIBBLE, engine->config.recv_chunk_bytes);
+    CHUNK_FORBID(chunk->data, engine->config.recv_chunk_bytes);
+    engine->chunks_free[engine->chunks_free_count++] = chunk->id;
+    net_sim_starved_nudge(engine);
+}
+
 static void sim_chunk_release(struct net_engine *base, const struct net_chunk *chunk)
 {
     struct sim_engine *engine = (struct sim_engine *)base;
     /* Failing means: the chunk is another engine's, was changed, or was released before. */
     BASE_ASSERT(chunk->id < engine->config.recv_chunk_count && chunk->data == engine->chunks[chunk->id]);
     BASE_ASSERT(engine->chunk_out[chunk->id]);
-    engine->chunk_out[chunk->id] = false;
-    memset(chunk->data, CHUNK_SCRIBBLE, engine->config.recv_chunk_bytes);
-    CHUNK_FORBID(chunk->data, engine->config.recv_chunk_bytes);
-    engine->chunks_free[engine->chunks_free_count++] = chunk->id;
-    net_sim_starved_nudge(engine);
+    chunk_give_back(engine, chunk);
+}
+
+void net_sim_ready_withdraw(struct sim_socket *socket)
+{
+    struct sim_engine *engine = (struct sim_engine *)socket->base.engine;
+    uint32_t kept = 0, count = engine->ready_count;
+    for (uint32_t i = 0; i < count; i++) {
+        struct net_event event = engine->ready[(engine->ready_head + i) % engine->ready_capacity];
+        if (event.socket == &socket->base && event.kind == NET_EVENT_RECEIVED) {
+            if (event.status == BASE_OK)
+                chunk_give_back(engine, &event.chunk);
+        } else if (event.socket == &socket->base && event.kind == NET_EVENT_ACCEPTED) {
+            net_sim_accepted_drop((struct sim_socket *)event.accepted);
+        } else {
+            engine->ready[(engine->ready_head + kept++) % engine->ready_capacity] = event;
+        }
+    }
+    engine->ready_count = kept;
 }
 
 /* What an event changes happens when the caller gets it, not when it is ready: until then buffers are the engine's. */

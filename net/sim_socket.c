@@ -87,6 +87,14 @@ static void accept_step(struct sim_due *due)
     net_sim_accept_nudge(listener);
 }
 
+void net_sim_accepted_drop(struct sim_socket *socket)
+{
+    net_sim_link_leave(socket->link, socket->side, false);
+    LIST_REMOVE(socket, in_engine);
+    engine_of(socket)->sockets_open--;
+    free(socket);
+}
+
 void net_sim_accept_nudge(struct sim_socket *listener)
 {
     if (listener->accepting && !listener->closing && !TAILQ_EMPTY(&listener->listener->backlog))
@@ -480,11 +488,7 @@ static void close_try(struct sim_socket *socket)
     if (!socket->close_due || socket->send_step != SIM_SEND_NONE)
         return;
     struct net_sim_world *world = world_of(socket);
-    net_sim_cancel(world, &socket->receive);
     net_sim_cancel(world, &socket->shut);
-    socket->receiving = false;
-    if (socket->starved)
-        starved_end(socket);
     if (socket->listener)
         LIST_REMOVE(socket, adopter);
     if (socket->link)
@@ -509,6 +513,11 @@ void net_sim_socket_close(struct net_socket *base, _Bool abort)
         return;
     socket->closing = true;
     socket->close_abort = abort;
+    socket->receiving = false;
+    net_sim_cancel(world, &socket->receive);
+    if (socket->starved)
+        starved_end(socket);
+    net_sim_ready_withdraw(socket);
     if (socket->state == SIM_SOCKET_CONNECTING)
         connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {

@@ -172,6 +172,8 @@ uint64_t net_sim_hash(uint64_t hash, const void *bytes, size_t count);
 
 struct net_event *net_sim_ready(struct sim_engine *engine, enum net_event_kind kind, int os_error);
 struct net_event *net_sim_ready_socket(struct sim_socket *socket, enum net_event_kind kind, int os_error);
+/* Takes back what the socket has received or accepted and nobody has seen. */
+void net_sim_ready_withdraw(struct sim_socket *socket);
 /* False when all are out. The chunk's bytes is 0. */
 bool net_sim_chunk_take(struct sim_engine *engine, struct net_chunk *chunk);
 /* True, now and until the next poll, when the seed says that the queue is full. */
@@ -207,6 +209,8 @@ void net_sim_socket_nudge(struct sim_socket *socket);
 void net_sim_accept_nudge(struct sim_socket *listener);
 /* A chunk came free. */
 void net_sim_starved_nudge(struct sim_engine *engine);
+/* Ends a connection that was accepted, but not reported. */
+void net_sim_accepted_drop(struct sim_socket *socket);
 /* Called when poll hands out SENT, CLOSED. */
 void net_sim_sent_delivered(struct sim_socket *socket);
 void net_sim_closed_delivered(struct sim_socket *socket);

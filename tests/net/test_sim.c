@@ -431,6 +431,80 @@ static void closing_cancels_a_send_and_comes_last(void **state)
     assert_true(cancelled > 10 && sent > 10);
 }
 
+static void nothing_is_received_or_accepted_after_close(void **state)
+{
+    (void)state;
+    struct net_event events[EVENTS_MAX];
+    for (int i = 0; i < 2 * CHUNK_COUNT; i++) {
+        struct bench bench = bench_connected(&calm);
+        struct net_send_op op;
+        uint8_t bytes[CHUNK_BYTES * CHUNK_COUNT * 2] = {0};
+        assert_int_equal(net_socket_receive(bench.at_b, NULL), BASE_OK);
+        assert_int_equal(net_socket_receive(bench.at_a, NULL), BASE_OK);
+        send_all(bench.at_a, &op, bytes, sizeof bytes);
+        assert_int_equal(net_socket_connect(bench.a, &bench.address, NET_WAIT_FOREVER, NULL, &events[0].socket, NULL),
+                         BASE_OK);
+        struct net_socket *second = events[0].socket;
+        /* Chunks and a second connection are ready at b, which has not polled. */
+        assert_true(net_engine_poll(bench.a, events, EVENTS_MAX, 0) > 0);
+        net_socket_close(bench.at_b, false);
+        net_socket_close(bench.listener, false);
+        assert_int_equal(expect(&bench, bench.b, NET_EVENT_CLOSED).status, BASE_OK);
+        assert_int_equal(expect(&bench, bench.b, NET_EVENT_CLOSED).status, BASE_OK);
+        assert_false(next_event(&bench, bench.b, events));
+        assert_int_equal(net_engine_counters(bench.b)->receives, 0);
+        bench.at_b = bench.listener = NULL;
+        assert_int_equal(net_socket_receive(second, NULL), BASE_OK);
+        struct net_event event;
+        do {
+            assert_true(next_event(&bench, bench.a, &event));
+        } while (event.socket != second);
+        assert_int_equal(event.status, BASE_END);
+        net_socket_close(second, false);
+        do {
+            assert_true(next_event(&bench, bench.a, &event));
+        } while (event.kind != NET_EVENT_CLOSED);
+        bench_close(&bench);
+    }
+}
+
+/* Chunks of a socket that closes go to those that wait for one. */
+static void closing_gives_its_chunks_to_the_starved(void **state)
+{
+    (void)state;
+    struct bench bench = bench_connected(&calm);
+    struct net_event events[EVENTS_MAX];
+    struct net_send_op op, other_op;
+    struct net_socket *ends[2];
+    int fds[2];
+    uint8_t bytes[CHUNK_BYTES * CHUNK_COUNT] = {0};
+    assert_int_equal(net_sim_pair(bench.world, fds, NULL), BASE_OK);
+    assert_int_equal(net_socket_adopt(bench.a, fds[0], NULL, &ends[0], NULL), BASE_OK);
+    assert_int_equal(net_socket_adopt(bench.b, fds[1], NULL, &ends[1], NULL), BASE_OK);
+    assert_int_equal(net_socket_receive(bench.at_b, NULL), BASE_OK);
+    assert_int_equal(net_socket_receive(ends[1], NULL), BASE_OK);
+    send_all(bench.at_a, &op, bytes, sizeof bytes);
+    assert_true(net_engine_poll(bench.a, events, EVENTS_MAX, 0) > 0);
+    send_all(ends[0], &other_op, bytes, 1);
+    assert_true(net_engine_poll(bench.a, events, EVENTS_MAX, 0) > 0);
+    assert_int_equal(net_engine_counters(bench.b)->receive_starved, 1);
+    net_socket_close(bench.at_b, false);
+    bench.at_b = NULL;
+    for (uint32_t i = 0, received = 0; i < 2; i++) {
+        assert_true(next_event(&bench, bench.b, events));
+        if (events[0].kind == NET_EVENT_RECEIVED) {
+            assert_int_equal(received++, 0);
+            assert_ptr_equal(events[0].socket, ends[1]);
+            net_chunk_release(bench.b, &events[0].chunk);
+        }
+    }
+    net_socket_close(ends[0], false);
+    net_socket_close(ends[1], false);
+    expect(&bench, bench.a, NET_EVENT_CLOSED);
+    expect(&bench, bench.b, NET_EVENT_CLOSED);
+    bench_close(&bench);
+}
+
 /* What b's receiving comes to when a closes: with abort, or with bytes of b unread. */
 static enum base_status end_seen(bool abort, bool unread)
 {
@@ -688,6 +762,8 @@ int main(void)
         cmocka_unit_test(only_descriptors_of_the_world_are_adopted),
         cmocka_unit_test(half_close_lets_the_other_half_live),
         cmocka_unit_test(closing_cancels_a_send_and_comes_last),
+        cmocka_unit_test(nothing_is_received_or_accepted_after_close),
+        cmocka_unit_test(closing_gives_its_chunks_to_the_starved),
         cmocka_unit_test(abort_and_unread_bytes_reset_the_peer),
         cmocka_unit_test(sending_to_a_closed_peer_fails_in_the_end),
         cmocka_unit_test(released_chunks_are_overwritten_and_reused_in_any_order),
