@@ -9,7 +9,7 @@
 /* One column on its way from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
 struct csv_column {
     const struct shuffle_field *info;
-    struct csv_field *field; /* input; bytes may be rewritten in place */
+    struct csv_field *field; /* input; bytes may be rewritten in place; 8 more are readable behind a field's first */
     union {
         uint8_t *data;               /* fixed-width: values, info->width apart */
         struct shuffle_slice *slice; /* variable: slices of the fields' bytes */

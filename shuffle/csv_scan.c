@@ -207,8 +207,9 @@ static enum base_status skip(struct csv_scan *csv, struct base_error *error)
 
 static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data, size_t bytes, struct base_error *error)
 {
-    if (csv->stitch.bytes + bytes > csv->stitch.capacity) {
-        const size_t capacity = base_align_up((csv->stitch.bytes + bytes) * 2, 4096);
+    const size_t wanted = csv->stitch.bytes + bytes + SHUFFLE_READER_PADDING; /* as behind a block */
+    if (wanted > csv->stitch.capacity) {
+        const size_t capacity = base_align_up(wanted * 2, 4096);
         void *grown;
         const enum base_status status =
             base_pages_map(csv->scan.config.governor, BASE_HOLDER_SCAN, capacity, false, &grown, error);

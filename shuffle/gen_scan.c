@@ -123,7 +123,8 @@ static void make_payload(uint64_t seed, uint64_t row, uint8_t *to, uint32_t byte
     }
 }
 
-static void make_rows(const struct gen_scan *gen, uint64_t first, uint64_t count, uint8_t *to)
+/* At most batch_rows of them: keys and payloads are made in two passes, the second over what is still in the cache. */
+static void make_batch(const struct gen_scan *gen, uint64_t first, uint64_t count, uint8_t *to)
 {
     make_keys(gen, first, count, to);
     const uint64_t seed = generator_of(gen)->seed;
@@ -172,7 +173,7 @@ static enum base_status gen_next(struct shuffle_scan *scan, struct base_error *e
         rows = base_min_u64(rows, gen->preload_end - gen->at);
         from = gen->preloaded + (gen->at - gen->preload_begin) * gen->row_bytes;
     } else {
-        make_rows(gen, gen->at, rows, gen->block);
+        make_batch(gen, gen->at, rows, gen->block);
     }
     gen->at += rows;
     point_batch(gen, from, (uint32_t)rows, preloaded);
@@ -207,7 +208,8 @@ static enum base_status gen_preload(struct shuffle_scan *scan, uint64_t begin, u
         return status;
     gen->preloaded = pages;
     gen->preloaded_bytes = bytes;
-    make_rows(gen, begin, end - begin, pages);
+    for (uint64_t at = begin; at < end; at += gen->batch_rows)
+        make_batch(gen, at, base_min_u64(gen->batch_rows, end - at), gen->preloaded + (at - begin) * gen->row_bytes);
     gen->preload_begin = begin;
     gen->preload_end = end;
     return BASE_OK;

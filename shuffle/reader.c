@@ -52,7 +52,7 @@ enum base_status shuffle_reader_open(const struct shuffle_reader_config *config,
     made->queue = calloc(made->slot_count, sizeof *made->queue);
     if (made->slot == NULL || made->queue == NULL)
         goto no_memory;
-    made->memory_bytes = (size_t)made->slot_count * config->block_bytes;
+    made->memory_bytes = (size_t)made->slot_count * config->block_bytes + SHUFFLE_READER_PADDING;
     void *memory;
     const enum base_status status =
         base_pages_map(config->governor, BASE_HOLDER_SCAN, made->memory_bytes, false, &memory, error);

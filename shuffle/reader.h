@@ -10,6 +10,8 @@
 
 struct shuffle_reader;
 
+enum { SHUFFLE_READER_PADDING = 64 };
+
 struct shuffle_reader_config {
     struct net_engine *engine;
     struct base_governor *governor;
@@ -20,7 +22,7 @@ struct shuffle_reader_config {
 };
 
 struct shuffle_reader_block {
-    uint8_t *data; /* the reader's; may be written to */
+    uint8_t *data; /* the reader's; may be written to; SHUFFLE_READER_PADDING bytes behind the block are readable */
     uint32_t bytes;
     uint64_t offset; /* of data in the file */
     bool final;      /* the file ends with this block */
