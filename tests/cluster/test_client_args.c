@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cluster/client.h"
+#include "cluster/client_options.h"
 
 enum { WORDS_MAX = 64 };
 
@@ -262,6 +263,56 @@ static void help_is_sane(void **state)
     assert_null(strstr(printed, "--by="));
 }
 
+/* The page of a command, millrace.1 behind it. */
+static char *read_manual(const char *page)
+{
+    const char *const pages[] = {page, "millrace.1"};
+    char *text = NULL;
+    size_t bytes;
+    FILE *all = open_memstream(&text, &bytes);
+    for (size_t i = 0; i < sizeof pages / sizeof *pages; i++) {
+        char path[4096], line[4096];
+        snprintf(path, sizeof path, "%s/%s", MILLRACE_MANUAL, pages[i]);
+        FILE *file = fopen(path, "r");
+        if (!file)
+            fail_msg("cannot open %s", path);
+        while (fgets(line, sizeof line, file))
+            fputs(line, all);
+        fclose(file);
+    }
+    fclose(all);
+    return text;
+}
+
+static void expect_in_manual(const char *page, const struct argp *argp, const char *text)
+{
+    for (const struct argp_option *option = argp->options; option && (option->name || option->doc); option++) {
+        /* The right side's options are the left side's. */
+        if (!option->name || strncmp(option->name, "right-", 6) == 0)
+            continue;
+        char written[64];
+        snprintf(written, sizeof written, " -%s", option->name);
+        if (!strstr(text, written))
+            fail_msg("%s says nothing about --%s", page, option->name);
+    }
+    for (const struct argp_child *child = argp->children; child && child->argp; child++)
+        expect_in_manual(page, child->argp, text);
+}
+
+static void the_manual_knows_every_option(void **state)
+{
+    (void)state;
+    static const char *const pages[CLUSTER_COMMAND_COUNT] = {
+        [CLUSTER_COMMAND_JOIN] = "millrace-join.1", [CLUSTER_COMMAND_SHUFFLE] = "millrace-shuffle.1"};
+    for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++) {
+        if (!pages[i])
+            continue;
+        char *text = read_manual(pages[i]);
+        expect_in_manual(pages[i], client_command_options((enum cluster_command)i), text);
+        free(text);
+    }
+}
+
 static void version_has_two_spellings(void **state)
 {
     (void)state;
@@ -289,6 +340,7 @@ int main(void)
         cmocka_unit_test(a_wrong_word_keeps_json),
         cmocka_unit_test(sizes_have_units),
         cmocka_unit_test(help_is_sane),
+        cmocka_unit_test(the_manual_knows_every_option),
         cmocka_unit_test(version_has_two_spellings),
     };
     return cmocka_run_group_tests(tests, NULL, forget_printed);
