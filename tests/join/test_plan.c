@@ -1,0 +1,145 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "join/plan.h"
+
+/* A generated relation with a schema of our choice stands for any source: planning looks at schemas and sizes only. */
+static struct shuffle_relation relation(const char *schema, uint64_t rows)
+{
+    struct shuffle_relation made = {.placement = SHUFFLE_GENERATED, .generator = {.rows = rows, .row_bytes = 16}};
+    struct base_error error = {0};
+    assert_int_equal(shuffle_schema_parse(schema, &made.schema, &error), BASE_OK);
+    return made;
+}
+
+static enum base_status plan(const char *left, const char *right, const struct join_request *request,
+                             struct join_plan *made, struct base_error *error)
+{
+    struct shuffle_relation sides[2] = {relation(left, 1000)};
+    if (request->kind == JOIN_JOB_JOIN)
+        sides[1] = relation(right, 10);
+    memset(error, 0, sizeof *error);
+    return join_plan_make(request, sides, made, error);
+}
+
+static void expect_error(const char *on, const char *select, enum base_status status, const char *words)
+{
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = on, .select = select};
+    assert_int_equal(plan("id:int64,name:string?", "id:int32,label:string", &request, &made, &error), status);
+    if (strstr(error.text, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, words);
+}
+
+static void test_all_columns_and_smaller_side(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id"};
+    assert_int_equal(plan("id:int64,name:string?", "id:int32,label:string", &request, &made, &error), BASE_OK);
+    assert_int_equal(made.build, 1);
+    assert_int_equal(join_plan_pass_side(&made, 1), 0);
+    char *result = shuffle_schema_format(&made.result);
+    assert_string_equal(result, "id:int64,name:string?,right.id:int32,label:string");
+    free(result);
+    assert_int_equal(made.side[0].key.part[0].class, SHUFFLE_KEY_INTEGER);
+    assert_false(made.side[0].key_nullable);
+    join_plan_free(&made);
+}
+
+static void test_only_what_is_needed_travels(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "c=\"x,y\"", .select = "right.b,left.c"};
+    assert_int_equal(plan("a:int64,b:int64,c:string?", "b:float64,\"x,y\":string", &request, &made, &error), BASE_OK);
+    assert_int_equal(made.side[0].project_count, 1);
+    assert_int_equal(made.side[0].project[0], 2);
+    assert_true(made.side[0].key_nullable);
+    assert_int_equal(made.side[1].project_count, 2);
+    assert_int_equal(made.item[0].side, 1);
+    assert_int_equal(made.item[0].column, 1); /* the key was projected first */
+    assert_int_equal(made.item[1].side, 0);
+    join_plan_free(&made);
+}
+
+static void test_composite_keys(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id,name=label"};
+    assert_int_equal(plan("id:int64,name:string?", "id:int32,label:string", &request, &made, &error), BASE_OK);
+    assert_int_equal(made.side[1].key.count, 2);
+    assert_int_equal(made.side[1].key.part[1].class, SHUFFLE_KEY_BYTES);
+    join_plan_free(&made);
+}
+
+static void test_mistakes_are_named(void **state)
+{
+    (void)state;
+    expect_error("id=nope", NULL, BASE_NOT_FOUND, "no column \"nope\"; its columns are id, label");
+    expect_error("id", NULL, BASE_INVALID, "no '='");
+    expect_error("", NULL, BASE_INVALID, "--on");
+    expect_error("id=", NULL, BASE_INVALID, "missing");
+    expect_error("\"id=id", NULL, BASE_INVALID, "never closed");
+    expect_error("id=label", NULL, BASE_TYPE, "label");
+    expect_error("id=id", "id", BASE_INVALID, "left.id or right.id");
+    expect_error("id=id", "left.none", BASE_NOT_FOUND, "none");
+    expect_error("id=id", "name,", BASE_INVALID, "missing");
+}
+
+static void test_shuffle_has_one_side(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    struct join_request request = {.kind = JOIN_JOB_SHUFFLE, .on = "name,id", .into_table = true};
+    assert_int_equal(plan("id:int64,name:string?", NULL, &request, &made, &error), BASE_OK);
+    assert_int_equal(made.sides, 1);
+    assert_int_equal(made.build, 0);
+    assert_int_equal(made.side[0].key.count, 2);
+    join_plan_free(&made);
+    request.out = "somewhere";
+    assert_int_equal(plan("id:int64,name:string?", NULL, &request, &made, &error), BASE_INVALID);
+}
+
+static void test_placing_settles_the_settings(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id"};
+    assert_int_equal(plan("id:int64", "id:int64", &request, &made, &error), BASE_OK);
+    const struct join_node node[2] = {{.name = "n1", .first = 0, .count = 2}, {.name = "n2", .first = 2, .count = 1}};
+    const struct net_address address[3] = {0};
+    const uint8_t token[SHUFFLE_TOKEN_BYTES] = {9};
+    assert_int_equal(join_plan_place(&made, 5, token, node, 2, address, &error), BASE_OK);
+    assert_int_equal(made.workers, 3);
+    assert_in_range(made.settings.frame_bytes, 4096, 1 << 20);
+    assert_int_not_equal(made.settings.frames_per_lane, 0);
+    assert_int_not_equal(made.settings.morsel_bytes, 0);
+    join_plan_free(&made);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_all_columns_and_smaller_side),
+        cmocka_unit_test(test_only_what_is_needed_travels),
+        cmocka_unit_test(test_composite_keys),
+        cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_shuffle_has_one_side),
+        cmocka_unit_test(test_placing_settles_the_settings),
+    };
+    return cmocka_run_group_tests_name("join.plan", tests, NULL, NULL);
+}
