@@ -49,8 +49,7 @@ enum cluster_exit cluster_client_exit(const struct cluster_report *report)
     }
 }
 
-/* Waiting -----------------------------------------------------------------------------------------------------------
- */
+/* Waiting ---------------------------------------------------------------------------------------------------------- */
 
 static int poll_milliseconds(const struct cluster_client *client, uint64_t now_ns, uint64_t deadline_ns)
 {
@@ -67,15 +66,25 @@ static bool take_signal(const struct cluster_client *client)
     return client->signal_fd >= 0 && read(client->signal_fd, &info, sizeof info) == (ssize_t)sizeof info;
 }
 
-/* Waits for a message or a signal, whichever comes first. */
+/* Waits for a message or a signal; a message that is there already comes first. */
 static enum base_status client_wait(struct cluster_client *client, uint64_t deadline_ns, enum client_event *event,
                                     struct cluster_message *message, struct base_error *error)
 {
+    struct base_error end = {0}; /* of the connection: what came before it still counts */
+    bool signalled = false;
     for (;;) {
-        enum base_status status = cluster_link_receive(client->link, message, error);
+        const enum base_status status = cluster_link_receive(client->link, message, error);
         *event = CLIENT_MESSAGE;
         if (status != BASE_BUSY)
             return status;
+        if (signalled && take_signal(client)) {
+            *event = CLIENT_SIGNAL;
+            return BASE_OK;
+        }
+        if (end.status != BASE_OK) {
+            *error = end;
+            return end.status;
+        }
         const uint64_t now_ns = base_clock_now_ns();
         if (now_ns >= deadline_ns)
             return base_error_set(error, BASE_TIMEOUT,
@@ -88,21 +97,12 @@ static enum base_status client_wait(struct cluster_client *client, uint64_t dead
             {.fd = client->signal_fd, .events = POLLIN}};
         if (poll(fds, 2, poll_milliseconds(client, now_ns, deadline_ns)) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "poll");
-        if (fds[1].revents && take_signal(client)) {
-            *event = CLIENT_SIGNAL;
-            return BASE_OK;
-        }
-        status = cluster_link_ready(client->link, base_clock_now_ns(), error);
-        if (status == BASE_OK)
-            continue;
-        /* What came before the end still counts. */
-        struct base_error ignored;
-        return cluster_link_receive(client->link, message, &ignored) == BASE_OK ? BASE_OK : status;
+        signalled = fds[1].revents != 0; /* acted on after what was sent before the signal */
+        (void)cluster_link_ready(client->link, base_clock_now_ns(), &end);
     }
 }
 
-/* Opening -----------------------------------------------------------------------------------------------------------
- */
+/* Opening ---------------------------------------------------------------------------------------------------------- */
 
 static void keep_alive(int fd)
 {
@@ -212,8 +212,7 @@ enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_
     return status;
 }
 
-/* Running a job -----------------------------------------------------------------------------------------------------
- */
+/* Running a job ---------------------------------------------------------------------------------------------------- */
 
 struct run {
     uint64_t job; /* 0: not accepted yet */

@@ -27,8 +27,7 @@ static enum base_status no_memory(struct base_error *error)
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
 }
 
-/* Checks, once all words are read -----------------------------------------------------------------------------------
- */
+/* Checks, once all words are read ---------------------------------------------------------------------------------- */
 
 /* Makes PATH of "prefix" PATH absolute, in place of *text. */
 static enum base_status make_absolute(const char *prefix, const char *path, char **text, struct base_error *error)
@@ -133,8 +132,7 @@ static enum base_status check_job(struct client_reader *reader)
     return status == BASE_OK ? check_output(reader) : status;
 }
 
-/* Reading -----------------------------------------------------------------------------------------------------------
- */
+/* Reading ---------------------------------------------------------------------------------------------------------- */
 
 static const unsigned parse_flags = ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT;
 

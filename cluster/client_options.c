@@ -44,7 +44,7 @@ enum source_key {
         SOURCE_KEYS
 };
 
-/* Settings that are numbers --------------------------------------------------------------------------------------- */
+/* Settings that are numbers ---------------------------------------------------------------------------------------- */
 
 static const struct setting {
     const char *name;
@@ -238,8 +238,7 @@ static const struct argp_option common_options[] = {
 static const struct argp_option front_options[] = {
     {"version", KEY_VERSION, NULL, 0, "The same as `millrace version'", GROUP_COMMON}, {0}};
 
-/* One word at a time ------------------------------------------------------------------------------------------------
- */
+/* One word at a time ----------------------------------------------------------------------------------------------- */
 
 static enum base_status read_source(struct cluster_source *source, const char *prefix, enum source_key key,
                                     const char *text, struct base_error *error)
@@ -394,8 +393,7 @@ static error_t read_word(int key, char *text, struct argp_state *state)
     return read_job_word(reader, key, text) == BASE_OK ? 0 : EINVAL;
 }
 
-/* Tables of commands ------------------------------------------------------------------------------------------------
- */
+/* Tables of commands ----------------------------------------------------------------------------------------------- */
 
 #define SOURCE_NOTE                                                                                                    \
     "A SOURCE is PATH or shared:PATH (a file, a folder or a quoted glob, the same on every node), local:GLOB (every "  \

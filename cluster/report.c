@@ -8,8 +8,7 @@
 
 enum { MATRIX_NODES_MAX = 8, MATRIX_COLUMN = 12 };
 
-/* Numbers -----------------------------------------------------------------------------------------------------------
- */
+/* Numbers ---------------------------------------------------------------------------------------------------------- */
 
 /* Three digits, and the largest unit that leaves at least 1 in front of it. */
 static void format_scaled(double value, double step, const char *const *units, size_t unit_count, char *text)
@@ -68,8 +67,7 @@ static double ratio(double value, double by)
     return by > 0 ? value / by : 0;
 }
 
-/* Links -------------------------------------------------------------------------------------------------------------
- */
+/* Links ------------------------------------------------------------------------------------------------------------ */
 
 static uint64_t link_bytes(const struct cluster_report *report, uint32_t from, uint32_t to)
 {
@@ -140,8 +138,7 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
             report->node[from].name, report->node[into].name, bytes, rate);
 }
 
-/* The whole ----------------------------------------------------------------------------------------------------------
- */
+/* The whole -------------------------------------------------------------------------------------------------------- */
 
 static void print_result(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
 {
