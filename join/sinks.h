@@ -1,4 +1,5 @@
-/* The two sinks of a join: build inserts what arrives into the table, probe looks it up and gives the pairs to an output. */
+/* The two sinks of a join: build inserts what arrives into the table, probe looks it up and gives the pairs to an
+ * output. */
 #ifndef MILLRACE_JOIN_SINKS_H
 #define MILLRACE_JOIN_SINKS_H
 
@@ -17,12 +18,15 @@ struct join_probe_sink_config {
     bool build_is_left;                  /* which of SQL's sides the build rows are */
 };
 
-/* Pairs are collected in arrays of SHUFFLE_BATCH_ROWS. consume says BUSY when the output does, or when this turn's budget of output rows is spent: set by
- * join_probe_sink_turn, which the worker calls once per turn. */
+/* Pairs are collected in arrays of SHUFFLE_BATCH_ROWS. consume says BUSY when the output does, or when this turn's
+ * budget of output rows is spent: set by join_probe_sink_turn, which the worker calls once per turn (before its first
+ * call there is no limit). After BUSY the rows offered must stay readable until consume says OK to them: pairs of rows
+ * before rows->next may still wait for room. */
 enum base_status join_probe_sink_open(const struct join_probe_sink_config *config, struct shuffle_sink **sink,
                                       struct base_error *error);
 void join_probe_sink_turn(struct shuffle_sink *sink, uint32_t output_rows_max);
-/* Gives collected pairs to the output: BASE_OK when none is left, BASE_BUSY when the output has no room yet. The end of a probe calls it until OK. */
+/* Gives collected pairs to the output: BASE_OK when none is left, BASE_BUSY when the output has no room yet. The end of
+ * a probe calls it until OK. */
 enum base_status join_probe_sink_drain(struct shuffle_sink *sink, struct base_error *error);
 void join_sink_close(struct shuffle_sink *sink);
 

@@ -1,9 +1,12 @@
 /* The hash table: private to a worker, built from rows as bytes, probed in batches.
  *
- * Chained: a directory of 64-bit heads (48-bit entry address, 16-bit tag filter from hash bits 32..47) and entries in row store blocks. Insert touches one random cache line, compares nothing, and a
- * duplicate costs no more than any other row. A probe prefetches heads, then first entries, then compares. The directory doubles when it is more than full (entries > heads); rows do not
- * move, their hashes are computed again from the rows, batch by batch.
- * Small rows are copied behind their entry's next pointer; rows of at least JOIN_TABLE_REFERENCE_BYTES are referenced where they lie when pinned, else copied. */
+ * Chained: a directory of 64-bit heads (48-bit entry address, 16-bit tag filter from hash bits 32..47) and entries in
+ * row store blocks. Insert touches one random cache line, compares nothing, and a duplicate costs no more than any
+ * other row. A probe prefetches heads, then first entries, then compares. The directory doubles when it is more than
+ * full (entries > heads) and the budget allows it; rows do not move, their hashes are computed again from the rows,
+ * batch by batch. Small rows
+ * are copied behind their entry's next pointer; rows of at least JOIN_TABLE_REFERENCE_BYTES are referenced where they
+ * lie when pinned, else copied. */
 #ifndef MILLRACE_JOIN_TABLE_H
 #define MILLRACE_JOIN_TABLE_H
 
@@ -20,7 +23,7 @@ struct join_table_config {
     const struct shuffle_layout *layout; /* of build rows; borrowed */
     const struct shuffle_key *key;       /* borrowed */
     uint64_t rows_expected;              /* sizes the directory at once; 0: unknown */
-    bool prefault; /* row store blocks are touched ahead of use */
+    bool prefault;                       /* row store blocks are touched ahead of use */
 };
 
 enum base_status join_table_open(const struct join_table_config *config, struct join_table **table,
@@ -33,8 +36,9 @@ uint64_t join_table_rows(const struct join_table *table);
 uint64_t join_table_bytes(const struct join_table *table); /* directory and row store */
 void join_table_close(struct join_table *table);
 
-/* Finds matches of probe rows. Produces pairs (build row, probe row) into arrays of pairs_max; *pairs is how many. On return rows->next and rows->resume say where to go on (in the middle of a row's
- * matches); all is done when rows->next == rows->count. Makes progress whenever pairs_max > 0. */
+/* Finds matches of probe rows. Produces pairs (build row, probe row) into arrays of pairs_max; *pairs is how many. On
+ * return rows->next and rows->resume say where to go on (in the middle of a row's matches); all is done when rows->next
+ * == rows->count. Makes progress whenever pairs_max > 0. */
 void join_table_probe(const struct join_table *table, const struct shuffle_key *probe_key,
                       const struct shuffle_layout *probe_layout, struct shuffle_rows *rows, uint32_t pairs_max,
                       const uint8_t **build, const uint8_t **probe, uint32_t *pairs);

@@ -38,6 +38,7 @@ struct join_table {
     uint32_t block_count, block_capacity, block_current;
     struct join_block *block;
     uint64_t block_bytes; /* of all blocks */
+    uint64_t chain_mean;  /* rows per head in use, at least 1; estimated by seal */
     bool prefault, sealed;
 };
 

@@ -1,50 +1,56 @@
 /* The probing half of the hash table.
  *
  * A probe row costs two or more cache misses that depend on each other: head, first entry, and for some the entries
- * behind it. A single row waits for each; so rows are taken in groups of PROBE_GROUP and every step is made for the
- * whole group before the next: prefetch the heads (of the group after this one), read heads and prefetch first entries,
- * then in rounds compare and go one entry further. The filter in each link word drops most rows before they touch an
- * entry that is not theirs.
+ * behind it. A single row waits for each; so rows are taken in groups of up to PROBE_GROUP and every step is made for
+ * the whole group before the next: prefetch the heads (of the group after this one too), read heads and prefetch first
+ * entries, then in rounds compare and go one entry further. The filter in each link word drops most rows before they
+ * touch an entry that is not theirs.
  *
  * Where a probe may stop. The caller's arrays may fill up in the middle of a row's matches, and all it keeps is (next
- * row, one word). So finding and handing out are two steps: a group's matches, up to PROBE_DEPTH of each row, are found
- * in any order into a buffer, then handed out row by row. When the arrays are full, what the later rows of the group
- * had found is dropped and found again by the next call; a group is never larger than the space left, so this is
- * bounded by PROBE_DEPTH times the work that was asked for. A row with more matches than PROBE_DEPTH goes on alone
- * along its chain. The word is the link to look at next; a full array whose row has nothing more to look at counts the
- * row as done, so a resumed row always has an entry to look at.
+ * row, one word). So finding and handing out are two steps: a group's matches are found in any order into a buffer,
+ * then handed out row by row. When the arrays are full, what the later rows of the group had found is dropped and found
+ * again by the next call; a group takes only as many rows as should fill the arrays, so little is. A row with more
+ * matches than its share of the buffer goes on alone along its chain. The word is the link to look at next; when
+ * nothing more can be reached from there the row counts as done, so a resumed row always has an entry to look at.
  *
- * Duplicates. Equal keys share a chain, and rows inserted one after the other lie one behind the other, newest first in
- * the chain: the walk runs backwards through memory, which the CPU's own prefetcher follows. */
+ * Duplicates. How many entries a used head reaches on average is estimated when the table is sealed; where each row
+ * finds many, fewer rows fill the arrays, and each gets a larger share of the buffer. Rows inserted one after the other
+ * lie one behind the other, newest first in the chain: the walk of a single long chain runs backwards through memory,
+ * which the CPU's own prefetcher follows. */
 #include "base/assert.h"
 #include "join/table_internal.h"
 
-enum { PROBE_GROUP = 64, PROBE_DEPTH = 8 };
+enum { PROBE_GROUP = 128, PROBE_MATCHES = 2048 };
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* What the specialisations of the probe know at compile time. */
-enum { PROBE_DIFFERING = 1 /* entries may be references */, PROBE_ANY_KEY = 2 /* else one integer of 8 bytes */ };
+enum {
+    PROBE_DIFFERING = 1, /* entries may be references */
+    PROBE_KEY_4 = 2,     /* the key is one integer of 4 bytes, of the same type on both sides */
+    PROBE_KEY_8 = 4      /* or of 8 bytes; neither: any key */
+};
 
 struct probe {
     const struct join_table *table;
     const struct shuffle_key *key;
     const struct shuffle_layout *layout;
     struct shuffle_rows *rows;
-    uint32_t build_offset, probe_offset; /* of the key, unless PROBE_ANY_KEY */
+    uint32_t build_offset, probe_offset; /* of the key's first part */
     uint32_t pairs, pairs_max;
     const uint8_t **build_out, **probe_out;
 };
 
 struct probe_group {
-    uint32_t rows, found_sum;
-    uint32_t deep; /* rows that found PROBE_DEPTH matches and may have more */
+    uint32_t rows, depth; /* a row's share of match, which is at least 16 */
+    uint32_t sum, deep;   /* matches of all rows; rows that filled their share and may have more */
     uint64_t filter[PROBE_GROUP];
-    uint64_t link[PROBE_GROUP];                     /* of the rows still looking, packed to the front */
-    uint8_t looking[PROBE_GROUP];                   /* which rows these are */
-    uint8_t found[PROBE_GROUP];                     /* matches of each row */
-    const uint8_t *match[PROBE_DEPTH][PROBE_GROUP]; /* entries */
+    uint64_t link[PROBE_GROUP];          /* of the rows still looking, packed to the front */
+    uint8_t looking[PROBE_GROUP];        /* which rows these are */
+    uint16_t found[PROBE_GROUP];         /* matches of each row */
+    const uint8_t *match[PROBE_MATCHES]; /* entries: match j of row i is at j * rows + i */
 };
+_Static_assert(PROBE_GROUP <= UINT8_MAX + 1 && PROBE_MATCHES <= UINT16_MAX, "rows and matches are counted in few bits");
 
 ALWAYS_INLINE const uint8_t *entry_row(unsigned kind, const uint8_t *entry)
 {
@@ -54,10 +60,12 @@ ALWAYS_INLINE const uint8_t *entry_row(unsigned kind, const uint8_t *entry)
 ALWAYS_INLINE bool keys_equal(const struct probe *probe, unsigned kind, const uint8_t *build_row,
                               const uint8_t *probe_row)
 {
-    if (kind & PROBE_ANY_KEY)
-        return shuffle_key_equal(probe->table->key, probe->table->layout, build_row, probe->key, probe->layout,
-                                 probe_row);
-    return base_load_u64(build_row + probe->build_offset) == base_load_u64(probe_row + probe->probe_offset);
+    const uint8_t *build_at = build_row + probe->build_offset, *probe_at = probe_row + probe->probe_offset;
+    if (kind & PROBE_KEY_8)
+        return base_load_u64(build_at) == base_load_u64(probe_at);
+    if (kind & PROBE_KEY_4)
+        return base_load_u32(build_at) == base_load_u32(probe_at);
+    return shuffle_key_equal(probe->table->key, probe->table->layout, build_row, probe->key, probe->layout, probe_row);
 }
 
 ALWAYS_INLINE void pair_put(struct probe *probe, const uint8_t *build_row, const uint8_t *probe_row)
@@ -89,6 +97,16 @@ static inline void heads_prefetch(const struct join_table *table, const uint64_t
         __builtin_prefetch(&table->head[hash[i] & table->head_mask]);
 }
 
+/* Chooses how many rows the next group has, and their shares of the buffer. */
+static void group_size(const struct probe *probe, struct probe_group *group)
+{
+    const uint32_t left = probe->rows->count - probe->rows->next;
+    const uint32_t space = probe->pairs_max - probe->pairs;
+    const uint64_t filling = base_max_u64(space / probe->table->chain_mean, 1);
+    group->rows = (uint32_t)base_min_u64(base_min_u64(left, PROBE_GROUP), filling);
+    group->depth = PROBE_MATCHES / group->rows;
+}
+
 /* Reads the heads; keeps and prefetches the entries of those that may hold the key. Returns how many. */
 static uint32_t group_start(const struct probe *probe, struct probe_group *group)
 {
@@ -108,11 +126,12 @@ static uint32_t group_start(const struct probe *probe, struct probe_group *group
     return looking;
 }
 
-/* Finds the group's matches. */
+/* Finds the group's matches, in rounds: each takes every row that is still looking one entry further. */
 ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct probe_group *group)
 {
     const uint8_t *const *row = probe->rows->row + probe->rows->next;
-    group->found_sum = group->deep = 0;
+    const uint32_t rows = group->rows, depth = group->depth;
+    uint32_t sum = 0, deep = 0;
     for (uint32_t looking = group_start(probe, group); looking > 0;) {
         uint32_t kept = 0;
         for (uint32_t i = 0; i < looking; i++) {
@@ -121,12 +140,12 @@ ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct p
             const uint64_t link = base_load_u64(entry);
             const uint32_t equal = keys_equal(probe, kind, entry_row(kind, entry), row[which]);
             const uint32_t found = group->found[which];
-            group->match[found][which] = entry;
-            group->found[which] = (uint8_t)(found + equal);
-            group->found_sum += equal;
+            group->match[found * rows + which] = entry;
+            group->found[which] = (uint16_t)(found + equal);
+            sum += equal;
             const uint32_t more = join_link_may_hold(link, group->filter[which]);
-            const uint32_t full = found + equal == PROBE_DEPTH;
-            group->deep += more & full;
+            const uint32_t full = found + equal == depth;
+            deep += more & full;
             group->link[kept] = link;
             group->looking[kept] = (uint8_t)which;
             kept += more & !full;
@@ -135,24 +154,26 @@ ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct p
             __builtin_prefetch(join_link_entry(group->link[i]));
         looking = kept;
     }
+    group->sum = sum;
+    group->deep = deep;
 }
 
 /* Hands out a group whose matches all fit, with one place to spare for a write that does not count. */
 ALWAYS_INLINE void group_hand_out_all(struct probe *probe, unsigned kind, const struct probe_group *group)
 {
     const uint8_t *const *row = probe->rows->row + probe->rows->next;
+    uint32_t pairs = probe->pairs;
     for (uint32_t i = 0; i < group->rows; i++) {
         const uint32_t found = group->found[i];
-        uint32_t pairs = probe->pairs;
-        probe->build_out[pairs] = found ? entry_row(kind, group->match[0][i]) : NULL;
+        probe->build_out[pairs] = found ? entry_row(kind, group->match[i]) : NULL;
         probe->probe_out[pairs] = row[i];
         pairs += found > 0;
         for (uint32_t j = 1; j < found; j++, pairs++) {
-            probe->build_out[pairs] = entry_row(kind, group->match[j][i]);
+            probe->build_out[pairs] = entry_row(kind, group->match[j * group->rows + i]);
             probe->probe_out[pairs] = row[i];
         }
-        probe->pairs = pairs;
     }
+    probe->pairs = pairs;
     probe->rows->next += group->rows;
 }
 
@@ -169,12 +190,14 @@ ALWAYS_INLINE bool group_hand_out(struct probe *probe, unsigned kind, const stru
         if (taken == 0)
             return false;
         const uint8_t *row = rows->row[rows->next];
-        for (uint32_t j = 0; j < taken; j++)
-            pair_put(probe, entry_row(kind, group->match[j][i]), row);
-        if (taken == found && found < PROBE_DEPTH)
+        const uint8_t *entry = NULL;
+        for (uint32_t j = 0; j < taken; j++) {
+            entry = group->match[j * group->rows + i];
+            pair_put(probe, entry_row(kind, entry), row);
+        }
+        if (taken == found && found < group->depth)
             continue;
-        const uint64_t rest = base_load_u64(group->match[taken - 1][i]);
-        rows->resume = chain_walk(probe, kind, rest, group->filter[i], row);
+        rows->resume = chain_walk(probe, kind, base_load_u64(entry), group->filter[i], row);
         if (rows->resume)
             return false;
     }
@@ -207,25 +230,22 @@ ALWAYS_INLINE void probe_run(struct probe *probe, unsigned kind)
             heads_prefetch(probe->table, rows->hash + prefetched, ahead - prefetched);
             prefetched = ahead;
         }
-        const uint32_t space = probe->pairs_max - probe->pairs;
-        group.rows = (uint32_t)base_min_u64(base_min_u64(left, PROBE_GROUP), space);
+        group_size(probe, &group);
         group_find(probe, kind, &group);
-        if (group.deep == 0 && group.found_sum < space)
+        if (group.deep == 0 && group.sum < probe->pairs_max - probe->pairs)
             group_hand_out_all(probe, kind, &group);
         else if (!group_hand_out(probe, kind, &group))
             return;
     }
 }
 
-/* Is the key one integer of 8 bytes with the same meaning on both sides? Then equal bits are equal keys. */
-static bool key_is_one_word(const struct probe *probe)
+/* PROBE_KEY_4 or _8 when the key is one integer of the same type on both sides: then equal bits are equal keys. */
+static unsigned key_kind(const struct shuffle_key *key, const struct shuffle_slot *build_slot,
+                         const struct shuffle_slot *probe_slot)
 {
-    const struct shuffle_key *build_key = probe->table->key;
-    if (build_key->count != 1 || build_key->part[0].class != SHUFFLE_KEY_INTEGER)
-        return false;
-    const struct shuffle_slot *build_slot = &probe->table->layout->slot[build_key->part[0].column];
-    const struct shuffle_slot *probe_slot = &probe->layout->slot[probe->key->part[0].column];
-    return build_slot->type == probe_slot->type && build_slot->width == 8 && probe_slot->width == 8;
+    if (key->count != 1 || key->part[0].class != SHUFFLE_KEY_INTEGER || build_slot->type != probe_slot->type)
+        return 0;
+    return build_slot->width == 8 ? PROBE_KEY_8 : build_slot->width == 4 ? PROBE_KEY_4 : 0;
 }
 
 void join_table_probe(const struct join_table *table, const struct shuffle_key *probe_key,
@@ -234,27 +254,38 @@ void join_table_probe(const struct join_table *table, const struct shuffle_key *
 {
     BASE_ASSERT(table->sealed);
     BASE_ASSERT(probe_key->count == table->key->count);
+    *pairs = 0;
+    if (rows->next == rows->count || pairs_max == 0)
+        return;
+    const struct shuffle_slot *build_slot = &table->layout->slot[table->key->part[0].column];
+    const struct shuffle_slot *probe_slot = &probe_layout->slot[probe_key->part[0].column];
     struct probe probe = {.table = table,
                           .key = probe_key,
                           .layout = probe_layout,
                           .rows = rows,
+                          .build_offset = build_slot->offset,
+                          .probe_offset = probe_slot->offset,
                           .pairs_max = pairs_max,
                           .build_out = build,
                           .probe_out = probe_rows};
-    const bool differing = table->entry_bytes == 0;
-    if (rows->next < rows->count && pairs_max > 0) {
-        if (key_is_one_word(&probe)) {
-            probe.build_offset = table->layout->slot[table->key->part[0].column].offset;
-            probe.probe_offset = probe_layout->slot[probe_key->part[0].column].offset;
-            if (differing)
-                probe_run(&probe, PROBE_DIFFERING);
-            else
-                probe_run(&probe, 0);
-        } else if (differing) {
-            probe_run(&probe, PROBE_DIFFERING | PROBE_ANY_KEY);
-        } else {
-            probe_run(&probe, PROBE_ANY_KEY);
-        }
+    switch (key_kind(probe_key, build_slot, probe_slot) | (table->entry_bytes ? 0 : PROBE_DIFFERING)) {
+    case PROBE_KEY_8:
+        probe_run(&probe, PROBE_KEY_8);
+        break;
+    case PROBE_KEY_4:
+        probe_run(&probe, PROBE_KEY_4);
+        break;
+    case PROBE_KEY_8 | PROBE_DIFFERING:
+        probe_run(&probe, PROBE_KEY_8 | PROBE_DIFFERING);
+        break;
+    case PROBE_KEY_4 | PROBE_DIFFERING:
+        probe_run(&probe, PROBE_KEY_4 | PROBE_DIFFERING);
+        break;
+    case PROBE_DIFFERING:
+        probe_run(&probe, PROBE_DIFFERING);
+        break;
+    default:
+        probe_run(&probe, 0);
     }
     *pairs = probe.pairs;
 }

@@ -40,6 +40,7 @@ enum {
     BLOCK_BYTES_MIN = 2 << 20,
     BLOCK_BYTES_MAX = 64 << 20
 };
+#define HEADS_SAMPLED UINT64_C(4096)
 #define HEADS_MIN UINT64_C(512)       /* one page */
 #define HEADS_MAX (UINT64_C(1) << 32) /* the hash bits below the filter's */
 
@@ -344,8 +345,20 @@ free_record:
     return status;
 }
 
+/* Rows per head in use, from a sample: hashes are spread evenly, so the first heads are as good as any. */
+static uint64_t chain_mean(const struct join_table *table)
+{
+    const uint64_t heads = directory_heads(table), sample = base_min_u64(heads, HEADS_SAMPLED);
+    uint64_t used = 0;
+    for (uint64_t i = 0; i < sample; i++)
+        used += table->head[i] != 0;
+    const uint64_t used_in_all = base_max_u64(used, 1) * (heads / sample);
+    return base_max_u64(table->rows / used_in_all, 1);
+}
+
 void join_table_seal(struct join_table *table)
 {
+    table->chain_mean = chain_mean(table);
     table->sealed = true;
 }
 
