@@ -32,21 +32,9 @@ enum client_event { CLIENT_MESSAGE, CLIENT_SIGNAL };
 
 enum cluster_exit cluster_client_exit(const struct cluster_report *report)
 {
-    /* The one table of what a job's end means to a shell; docs/man/millrace.1 repeats it. */
-    if (report->error.status == BASE_OK)
-        return CLUSTER_EXIT_OK;
-    if (report->bad_request)
+    if (report->error.status != BASE_OK && report->bad_request)
         return CLUSTER_EXIT_USAGE;
-    switch (report->error.status) {
-    case BASE_NODE_MISSING:
-    case BASE_NODE_REFUSED:
-    case BASE_VERSION:
-        return CLUSTER_EXIT_CLUSTER;
-    case BASE_CANCELLED:
-        return CLUSTER_EXIT_CANCELLED;
-    default:
-        return CLUSTER_EXIT_FAILED;
-    }
+    return (enum cluster_exit)cluster_exit_code(report->error.status);
 }
 
 /* Waiting ---------------------------------------------------------------------------------------------------------- */

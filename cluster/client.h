@@ -46,7 +46,8 @@ enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_
 enum base_status cluster_client_run(struct cluster_client *client, const struct cluster_submit *submit,
                                     struct cluster_message *report, struct base_error *error);
 
-/* What `millrace` exits with after a report. */
+/* What `millrace` exits with after a report: cluster_exit_code, or CLUSTER_EXIT_USAGE for a bad request.
+ * docs/man/millrace.1 says the same. */
 enum cluster_exit cluster_client_exit(const struct cluster_report *report);
 
 #endif
