@@ -206,6 +206,7 @@ struct cluster_spans {
 
 struct cluster_report {
     struct base_error error; /* status BASE_OK: the job succeeded */
+    bool bad_request;        /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
     enum join_job_kind kind;
     uint32_t build_side; /* 0 left, 1 right */
     uint64_t rows, checksum, output_bytes;
@@ -293,6 +294,7 @@ struct cluster_step {
     struct cluster_crew_report report;
     uint32_t node_count;
     uint64_t *sent_bytes, *received_bytes; /* per node */
+    char *engine, *features, *engine_reason; /* what was used */
 };
 
 /* Morsels of one side. */

@@ -1,0 +1,84 @@
+/* The coordinator: knows the nodes, queues jobs, runs one at a time, lends morsels, collects reports.
+ *
+ * It is a pure step: an event and the time go in, actions come out. Sockets, clocks, files and randomness are the shell's (coordinator_shell.c); tests
+ * drive the same step with virtual time and scripted nodes. */
+#ifndef MILLRACE_CLUSTER_COORDINATOR_H
+#define MILLRACE_CLUSTER_COORDINATOR_H
+
+#include "base/clock.h"
+#include "cluster/message.h"
+
+/* A node beats five times a second, and is lost when it was silent for this long. */
+#define CLUSTER_BEAT_NS (UINT64_C(200) * BASE_NS_PER_MS)
+#define CLUSTER_SILENCE_NS (UINT64_C(1200) * BASE_NS_PER_MS)
+/* Nodes have this long to let go of a job; one that has not is taken for lost. */
+#define CLUSTER_RELEASE_NS (UINT64_C(1500) * BASE_NS_PER_MS)
+
+struct cluster_coordinator;
+
+struct cluster_coordinator_config {
+    uint32_t nodes_expected; /* jobs run only when so many are here; 0: with whoever is here */
+    uint64_t first_job;      /* number of the first job; numbers never come back, also after a restart */
+    void (*random)(void *context, uint8_t *bytes, size_t count); /* for tokens: unguessable outside of tests */
+    void *random_context;
+};
+
+/* A decision to publish a job's output. Once recorded it stands: what a lost node has not renamed it renames when it is back. */
+struct cluster_decision {
+    uint64_t job;
+    char *out, *extension, *text; /* text of _SUCCESS.json */
+    uint32_t node_count;
+    struct join_node *node;
+};
+void cluster_decision_free(struct cluster_decision *decision);
+enum base_status cluster_decision_copy(const struct cluster_decision *from, struct cluster_decision *to,
+                                       struct base_error *error);
+
+enum cluster_event_kind {
+    CLUSTER_EVENT_MESSAGE,  /* peer, message */
+    CLUSTER_EVENT_LOST,     /* peer: its connection ended, error says how */
+    CLUSTER_EVENT_RECORDED, /* the decision of `job` is on disk, or error says why not */
+    CLUSTER_EVENT_TICK,     /* time has passed; only after all messages that had arrived by then */
+    CLUSTER_EVENT_STOP      /* end the running job and then say CLUSTER_ACTION_STOPPED */
+};
+
+struct cluster_event {
+    enum cluster_event_kind kind;
+    uint64_t peer, job;
+    struct cluster_message *message; /* the step may take parts of it over; the caller frees the rest */
+    struct base_error error;
+};
+
+enum cluster_action_kind {
+    CLUSTER_ACTION_SEND,     /* message to peer */
+    CLUSTER_ACTION_CLOSE,    /* peer, after what was sent; no event mentions it again */
+    CLUSTER_ACTION_RECORD,   /* make decision durable, then say RECORDED */
+    CLUSTER_ACTION_FORGET,   /* the decision of `job` has been carried out by all */
+    CLUSTER_ACTION_STOPPED
+};
+
+struct cluster_action {
+    enum cluster_action_kind kind;
+    uint64_t peer, job;
+    const struct cluster_decision *decision;
+    bool owned; /* the message owns what it points to (the coordinator frees it) */
+    struct cluster_message message;
+};
+
+enum base_status cluster_coordinator_open(const struct cluster_coordinator_config *config,
+                                          struct cluster_coordinator **coordinator, struct base_error *error);
+void cluster_coordinator_close(struct cluster_coordinator *coordinator);
+/* Gives back a decision recorded by an earlier life that was not carried out. Copied. Before the first step. */
+enum base_status cluster_coordinator_restore(struct cluster_coordinator *coordinator,
+                                             const struct cluster_decision *decision, struct base_error *error);
+/* Peers are numbered by the caller, from 1, never twice. *actions are valid until the next step, and in order. An error (out of memory) is the coordinator's
+ * end: its state can no longer be trusted. */
+enum base_status cluster_coordinator_step(struct cluster_coordinator *coordinator, const struct cluster_event *event,
+                                          uint64_t now_ns, const struct cluster_action **actions, uint32_t *count,
+                                          struct base_error *error);
+/* When the next TICK is due, at the latest; UINT64_MAX: never. */
+uint64_t cluster_coordinator_deadline_ns(const struct cluster_coordinator *coordinator);
+/* No job runs or waits. */
+bool cluster_coordinator_idle(const struct cluster_coordinator *coordinator);
+
+#endif

@@ -1,0 +1,169 @@
+/* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_job.c the phases of a job, coordinator_plan.c what it consists of,
+ * coordinator_report.c what is told about it. */
+#ifndef MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
+#define MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
+
+#include "cluster/coordinator.h"
+
+enum { COORDINATOR_HISTORY_MAX = 64, COORDINATOR_QUEUE_MAX = 256 };
+/* While a failure may be the echo of a node's death, the end waits this long for the death to be noticed. */
+#define COORDINATOR_ECHO_NS (UINT64_C(300) * BASE_NS_PER_MS)
+#define COORDINATOR_PROGRESS_NS (UINT64_C(100) * BASE_NS_PER_MS)
+
+/* A node is kept, as missing, after it is lost. */
+struct coordinator_node {
+    struct cluster_hello hello; /* owned */
+    uint64_t peer;              /* control connection; 0: missing */
+    uint64_t beat_peer;         /* heartbeats; 0: none yet */
+    uint64_t heard_ns;          /* last beat, or the hello */
+};
+
+struct coordinator_client {
+    uint64_t peer;
+    struct coordinator_client *next;
+};
+
+/* What is remembered of a job for the list of jobs. */
+struct coordinator_entry {
+    uint64_t job;
+    enum join_job_kind kind;
+    enum cluster_job_state state;
+    char words[192];
+    char error[256];
+    uint64_t rows;
+    uint64_t since_ns, until_ns;
+};
+
+/* A node's part in the running job. */
+struct run_node {
+    struct coordinator_node *node; /* borrowed; nodes outlive jobs */
+    uint64_t peer;
+    bool lost;
+    bool answered;  /* what the present phase waits for */
+    bool published; /* COMMITTED, then PUBLISHED */
+    bool resolved;
+    struct shuffle_relation relation[2];
+    uint64_t lend_next[2], lend_end[2]; /* its own morsels when the source is local */
+    bool ended[2];                      /* was told that no more morsels come */
+    uint64_t progress_rows;
+    bool reported;
+    struct cluster_step report;
+};
+
+struct coordinator_job {
+    struct coordinator_job *next;
+    uint64_t id;
+    uint64_t client; /* peer; 0: gone */
+    struct cluster_submit submit;
+    enum cluster_phase phase;
+    uint64_t submitted_ns, started_ns, phase_since_ns;
+    struct cluster_spans spans;
+    /* set when it begins to run */
+    uint32_t node_count;
+    struct run_node *node;
+    bool planned;
+    struct join_plan plan;
+    bool survey[2];
+    struct shuffle_morsel *morsel[2];
+    uint64_t morsel_count[2], morsel_next[2];
+    uint32_t *local_first_file[2]; /* local sources: files [i], [i + 1]) are node i's */
+    struct shuffle_survey *surveys[2];
+    uint64_t survey_count[2];
+    bool recorded, committed;
+    struct cluster_decision decision;
+    struct base_error error; /* the first; BASE_OK: none */
+    bool bad_request;
+    uint64_t echo_until_ns; /* ABORT: when the error can no longer be the echo of a death */
+    uint64_t progress_ns;   /* last PROGRESS */
+};
+
+/* A decision that some node has not carried out. */
+struct coordinator_pending {
+    struct coordinator_pending *next;
+    struct cluster_decision decision;
+    bool *committed; /* per node */
+    bool *published;
+};
+
+struct cluster_coordinator {
+    struct cluster_coordinator_config config;
+    uint64_t now_ns;
+    uint64_t job_next;
+    uint32_t node_count;
+    struct coordinator_node **node; /* sorted by name */
+    struct coordinator_client *clients;
+    struct coordinator_job *run;   /* NULL: idle */
+    struct coordinator_job *queue; /* in order of submission */
+    uint32_t queue_count;
+    struct coordinator_pending *pending;
+    struct coordinator_entry history[COORDINATOR_HISTORY_MAX];
+    uint64_t history_count; /* ever */
+    bool stopping, stopped;
+    struct cluster_action *action;
+    uint32_t action_count, action_room;
+    bool broken; /* out of memory where the state cannot be kept */
+};
+
+/* coordinator.c */
+/* Appends an action; its message is zeroed but for kind and job. Never NULL: when memory is out the coordinator is broken and the action is lost. */
+struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum cluster_action_kind kind, uint64_t peer);
+struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t peer, enum cluster_message_kind kind,
+                                         uint64_t job);
+/* Takes a node for lost: closes its connections, fails its job. */
+void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
+uint32_t coordinator_nodes_here(const struct cluster_coordinator *c);
+
+/* coordinator_job.c */
+void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit);
+void coordinator_cancel(struct cluster_coordinator *c, struct coordinator_job *job, enum base_status status,
+                        const char *text);
+void coordinator_client_gone(struct cluster_coordinator *c, uint64_t client);
+/* The message of a node about a job. */
+void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
+                             struct cluster_message *message);
+void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
+void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t job, const struct base_error *error);
+void coordinator_job_tick(struct cluster_coordinator *c);
+uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
+/* Starts the next job of the queue when nothing runs. */
+void coordinator_next(struct cluster_coordinator *c);
+void coordinator_job_free(struct coordinator_job *job);
+/* Fails the running job, once; later errors may explain an earlier one. */
+void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* coordinator_plan.c */
+/* Compares what the nodes found and plans the job. On an error *bad_request says whether the request itself is wrong. */
+enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error);
+/* The group of morsels of a side that a node gets next; borrowed from the job. */
+void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,
+                      struct cluster_lend *lend);
+/* This node's share of the survey. */
+void coordinator_survey_share(const struct coordinator_job *job, uint32_t node, uint32_t side,
+                              struct cluster_lend *lend);
+/* Keeps what a node found; once all have, coordinator_survey_apply turns it into morsels. */
+enum base_status coordinator_survey_keep(struct coordinator_job *job, const struct cluster_surveyed *surveyed,
+                                         struct base_error *error);
+enum base_status coordinator_survey_apply(struct coordinator_job *job, struct base_error *error);
+/* Goes back to the first morsel of a side: the survey is over. */
+void coordinator_plan_free(struct coordinator_job *job);
+
+/* coordinator_publish.c: decisions and those who have not carried them out. */
+enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error);
+void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_node *node);
+bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinator_node *node,
+                                 const struct cluster_message *message);
+enum base_status coordinator_pending_add(struct cluster_coordinator *c, const struct cluster_decision *decision,
+                                         struct base_error *error);
+void coordinator_pending_free(struct coordinator_pending *pending);
+
+/* coordinator_report.c */
+void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_job *job);
+void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator_job *job);
+void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer);
+void coordinator_jobs_send(struct cluster_coordinator *c, uint64_t peer);
+void coordinator_remember(struct cluster_coordinator *c, const struct coordinator_job *job);
+/* "join shared:a.csv shared:b.csv on id=id" */
+void coordinator_job_words(const struct cluster_submit *submit, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,662 @@
+/* A job's way through the cluster.
+ *
+ *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [COMMIT ->] RELEASE -> done
+ *   any of them -> ABORT -> done
+ *
+ * One job runs at a time. In every phase the coordinator waits for one answer of every node (`answered`), then goes on: so a phase is a barrier. In RELEASE and
+ * ABORT the answer is CLOSED; a node that is lost counts as having answered, and a node that does not answer in CLUSTER_RELEASE_NS is lost. That is why
+ * the coordinator is always idle again in bounded time, whatever nodes and clients do: every other phase can be left for ABORT at once, by a lost
+ * node, a failure or a cancel, and ABORT has a deadline.
+ *
+ * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when it says CLOSED, and is
+ * only told of the next after all nodes have said so.
+ *
+ * Which error is told. A node's death is felt by its neighbours as broken connections, sometimes before we see the death itself. So an
+ * error that may be such an echo is replaced by a better one that comes while aborting, and aborting waits COORDINATOR_ECHO_NS for it. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+#include "cluster/coordinator_internal.h"
+
+static void enter(struct cluster_coordinator *c, enum cluster_phase phase);
+
+/* ---- ends ---- */
+
+void coordinator_job_free(struct coordinator_job *job)
+{
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_SUBMIT};
+    message.submit = job->submit;
+    cluster_message_free(&message);
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP};
+        step.step = job->node[i].report;
+        cluster_message_free(&step);
+        shuffle_relation_free(&job->node[i].relation[0]);
+        shuffle_relation_free(&job->node[i].relation[1]);
+    }
+    free(job->node);
+    coordinator_plan_free(job);
+    cluster_decision_free(&job->decision);
+    free(job);
+}
+
+/* The job has let go of everything: tells its client, and forgets it. */
+static void finish(struct cluster_coordinator *c)
+{
+    struct coordinator_job *job = c->run;
+    enter(c, CLUSTER_PHASE_DONE);
+    coordinator_report_send(c, job);
+    coordinator_remember(c, job);
+    const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
+    if (job->error.status == BASE_OK)
+        base_log_info("job %llu succeeded in %.3f s", (unsigned long long)job->id, seconds);
+    else
+        base_log_warn("job %llu ended after %.3f s: %s", (unsigned long long)job->id, seconds, job->error.text);
+    c->run = NULL;
+    coordinator_job_free(job);
+}
+
+/* Could this error be what neighbours feel of a node's death? */
+static bool is_echo(const struct base_error *error)
+{
+    return base_status_radius(error->status) == BASE_RADIUS_LANE || error->status == BASE_TIMEOUT ||
+           error->status == BASE_NODE_REFUSED;
+}
+
+void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
+{
+    struct coordinator_job *job = c->run;
+    if (!job || job->phase == CLUSTER_PHASE_DONE || job->phase == CLUSTER_PHASE_RELEASE)
+        return;
+    char text[BASE_ERROR_TEXT_BYTES];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    struct base_error error;
+    base_error_set(&error, status, "%s", text);
+    if (job->error.status == BASE_OK || (is_echo(&job->error) && !is_echo(&error)))
+        job->error = error;
+    if (job->phase != CLUSTER_PHASE_ABORT)
+        enter(c, CLUSTER_PHASE_ABORT);
+}
+
+/* Ends an aborted or released job when all nodes have let go of it. */
+static void end_if_closed(struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        if (!job->node[i].answered && !job->node[i].lost)
+            return;
+    if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+        return;
+    finish(c);
+}
+
+/* ---- phases ---- */
+
+static double *phase_span(struct cluster_spans *spans, enum cluster_phase phase)
+{
+    switch (phase) {
+    case CLUSTER_PHASE_QUEUED:
+        return &spans->queued_seconds;
+    case CLUSTER_PHASE_RESOLVE:
+        return &spans->resolve_seconds;
+    case CLUSTER_PHASE_PREPARE:
+        return &spans->prepare_seconds;
+    case CLUSTER_PHASE_SURVEY:
+        return &spans->survey_seconds;
+    case CLUSTER_PHASE_CONNECT:
+        return &spans->connect_seconds;
+    case CLUSTER_PHASE_BUILD:
+        return &spans->build_seconds;
+    case CLUSTER_PHASE_PROBE:
+        return &spans->probe_seconds;
+    case CLUSTER_PHASE_COMMIT:
+        return &spans->commit_seconds;
+    default:
+        return &spans->release_seconds;
+    }
+}
+
+#define FROM(name) (1u << CLUSTER_PHASE_##name)
+static const unsigned phase_before[] = {
+    [CLUSTER_PHASE_QUEUED] = 0,
+    [CLUSTER_PHASE_RESOLVE] = FROM(QUEUED),
+    [CLUSTER_PHASE_PREPARE] = FROM(RESOLVE),
+    [CLUSTER_PHASE_SURVEY] = FROM(PREPARE),
+    [CLUSTER_PHASE_CONNECT] = FROM(PREPARE) | FROM(SURVEY),
+    [CLUSTER_PHASE_BUILD] = FROM(CONNECT),
+    [CLUSTER_PHASE_PROBE] = FROM(BUILD),
+    [CLUSTER_PHASE_COMMIT] = FROM(BUILD) | FROM(PROBE),
+    [CLUSTER_PHASE_RELEASE] = FROM(BUILD) | FROM(PROBE) | FROM(COMMIT),
+    [CLUSTER_PHASE_ABORT] = FROM(QUEUED) | FROM(RESOLVE) | FROM(PREPARE) | FROM(SURVEY) | FROM(CONNECT) | FROM(BUILD) |
+                            FROM(PROBE) | FROM(COMMIT),
+    [CLUSTER_PHASE_DONE] = FROM(ABORT) | FROM(RELEASE),
+};
+#undef FROM
+
+static struct cluster_message *tell(struct cluster_coordinator *c, uint32_t node, enum cluster_message_kind kind)
+{
+    return coordinator_send(c, c->run->node[node].peer, kind, c->run->id);
+}
+
+static void tell_resolve(struct cluster_coordinator *c, uint32_t node)
+{
+    const struct cluster_submit *submit = &c->run->submit;
+    struct cluster_resolve *resolve = &tell(c, node, CLUSTER_MESSAGE_RESOLVE)->resolve;
+    resolve->source_count = submit->source_count;
+    resolve->source[0] = submit->source[0];
+    resolve->source[1] = submit->source[1];
+    resolve->out = submit->out;
+}
+
+static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
+{
+    struct coordinator_job *job = c->run;
+    struct cluster_prepare *prepare = &tell(c, node, CLUSTER_MESSAGE_PREPARE)->prepare;
+    prepare->plan = &job->plan;
+    prepare->node = node;
+    for (uint32_t side = 0; side < 2; side++) {
+        prepare->morsel_capacity[side] = job->morsel_count[side];
+        prepare->survey[side] = job->survey[side];
+    }
+}
+
+static void tell_survey(struct cluster_coordinator *c, uint32_t node)
+{
+    struct cluster_survey *survey = &tell(c, node, CLUSTER_MESSAGE_SURVEY)->survey;
+    for (uint32_t side = 0; side < 2; side++)
+        coordinator_survey_share(c->run, node, side, &survey->lend[side]);
+}
+
+static void tell_start(struct cluster_coordinator *c, uint32_t node)
+{
+    struct coordinator_job *job = c->run;
+    const uint32_t pass = job->phase == CLUSTER_PHASE_PROBE;
+    struct cluster_start *start = &tell(c, node, CLUSTER_MESSAGE_START)->start;
+    start->pass = pass;
+    coordinator_lend(job, node, join_plan_pass_side(&job->plan, pass), job->node_count - node, &start->lend);
+}
+
+static void tell_release(struct cluster_coordinator *c, uint32_t node)
+{
+    struct coordinator_job *job = c->run;
+    if (!job->node[node].lost)
+        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort =
+            job->phase == CLUSTER_PHASE_ABORT && !job->recorded;
+}
+
+static void tell_phase(struct cluster_coordinator *c, uint32_t node)
+{
+    switch (c->run->phase) {
+    case CLUSTER_PHASE_RESOLVE:
+        tell_resolve(c, node);
+        break;
+    case CLUSTER_PHASE_PREPARE:
+        tell_prepare(c, node);
+        break;
+    case CLUSTER_PHASE_SURVEY:
+        tell_survey(c, node);
+        break;
+    case CLUSTER_PHASE_CONNECT:
+        tell(c, node, CLUSTER_MESSAGE_CONNECT);
+        break;
+    case CLUSTER_PHASE_BUILD:
+    case CLUSTER_PHASE_PROBE:
+        tell_start(c, node);
+        break;
+    case CLUSTER_PHASE_RELEASE:
+    case CLUSTER_PHASE_ABORT:
+        tell_release(c, node);
+        break;
+    default:
+        break;
+    }
+}
+
+/* The one way into a phase. */
+static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
+{
+    struct coordinator_job *job = c->run;
+    BASE_ASSERT(phase_before[phase] & (1u << job->phase));
+    *phase_span(&job->spans, job->phase) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
+    job->phase = phase;
+    job->phase_since_ns = c->now_ns;
+    if (phase == CLUSTER_PHASE_DONE)
+        return;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        job->node[i].answered = false;
+    if (phase == CLUSTER_PHASE_ABORT)
+        job->echo_until_ns = c->now_ns + COORDINATOR_ECHO_NS;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        tell_phase(c, i);
+    if (phase == CLUSTER_PHASE_ABORT)
+        end_if_closed(c); /* when no node was told anything yet */
+}
+
+static void enter_commit(struct cluster_coordinator *c)
+{
+    struct coordinator_job *job = c->run;
+    struct base_error error;
+    if (coordinator_decide(job, &error) != BASE_OK) {
+        coordinator_fail(c, error.status, "%s", error.text);
+        return;
+    }
+    enter(c, CLUSTER_PHASE_COMMIT);
+    job->recorded = true; /* from here on the decision may be on disk: nobody may throw parts away */
+    struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_RECORD, 0);
+    action->job = job->id;
+    action->decision = &job->decision;
+}
+
+/* All nodes have answered: what comes next. */
+static void proceed(struct cluster_coordinator *c)
+{
+    struct coordinator_job *job = c->run;
+    struct base_error error = {0};
+    switch (job->phase) {
+    case CLUSTER_PHASE_RESOLVE:
+        if (coordinator_plan(c, job, &error) == BASE_OK)
+            enter(c, CLUSTER_PHASE_PREPARE);
+        else
+            coordinator_fail(c, error.status, "%s", error.text);
+        break;
+    case CLUSTER_PHASE_PREPARE:
+        enter(c, job->survey[0] || job->survey[1] ? CLUSTER_PHASE_SURVEY : CLUSTER_PHASE_CONNECT);
+        break;
+    case CLUSTER_PHASE_SURVEY:
+        if (coordinator_survey_apply(job, &error) == BASE_OK)
+            enter(c, CLUSTER_PHASE_CONNECT);
+        else
+            coordinator_fail(c, error.status, "%s", error.text);
+        break;
+    case CLUSTER_PHASE_CONNECT:
+        enter(c, CLUSTER_PHASE_BUILD);
+        break;
+    case CLUSTER_PHASE_BUILD:
+    case CLUSTER_PHASE_PROBE:
+        if (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
+            enter(c, CLUSTER_PHASE_PROBE);
+        else if (job->plan.out)
+            enter_commit(c);
+        else
+            enter(c, CLUSTER_PHASE_RELEASE);
+        break;
+    case CLUSTER_PHASE_RELEASE:
+    case CLUSTER_PHASE_ABORT:
+        end_if_closed(c);
+        break;
+    default:
+        break;
+    }
+}
+
+static void answered(struct cluster_coordinator *c, struct run_node *node)
+{
+    struct coordinator_job *job = c->run;
+    node->answered = true;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        if (!job->node[i].answered && !job->node[i].lost)
+            return;
+    proceed(c);
+}
+
+/* ---- messages of nodes ---- */
+
+static void on_resolved(struct cluster_coordinator *c, struct run_node *node, struct cluster_resolved *resolved)
+{
+    if (resolved->relation_count != c->run->submit.source_count) {
+        coordinator_fail(c, BASE_PROTOCOL, "node %s resolved %u sources of %u", node->node->hello.name,
+                         resolved->relation_count, c->run->submit.source_count);
+        return;
+    }
+    for (uint32_t i = 0; i < resolved->relation_count; i++) {
+        node->relation[i] = resolved->relation[i];
+        memset(&resolved->relation[i], 0, sizeof resolved->relation[i]);
+    }
+    answered(c, node);
+}
+
+static void on_surveyed(struct cluster_coordinator *c, struct run_node *node, const struct cluster_surveyed *surveyed)
+{
+    struct base_error error;
+    if (coordinator_survey_keep(c->run, surveyed, &error) == BASE_OK)
+        answered(c, node);
+    else
+        coordinator_fail(c, error.status, "node %s: %s", node->node->hello.name, error.text);
+}
+
+static void on_finished(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
+{
+    if (!step->has_report || step->node_count != c->run->node_count) {
+        coordinator_fail(c, BASE_PROTOCOL, "node %s finished without a report", node->node->hello.name);
+        return;
+    }
+    node->report = *step;
+    memset(step, 0, sizeof *step);
+    node->progress_rows = node->report.report.sum.rows_scanned[0] + node->report.report.sum.rows_scanned[1];
+    answered(c, node);
+}
+
+static void on_step(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
+{
+    const struct coordinator_job *job = c->run;
+    const bool last = job->phase == CLUSTER_PHASE_PROBE || (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 1);
+    if (last && step->step == JOIN_STEP_FINISHED)
+        on_finished(c, node, step);
+    else if ((job->phase == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
+             (job->phase == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED) ||
+             (job->phase == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED))
+        answered(c, node);
+    else
+        coordinator_fail(c, BASE_PROTOCOL, "node %s reached step %d while %s", node->node->hello.name, step->step,
+                         cluster_phase_words(job->phase));
+}
+
+static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_t side)
+{
+    struct coordinator_job *job = c->run;
+    if ((job->phase != CLUSTER_PHASE_BUILD && job->phase != CLUSTER_PHASE_PROBE) || side >= job->plan.sides ||
+        node->ended[side])
+        return; /* it crossed our last group, or the side's pass has not begun */
+    coordinator_lend(job, (uint32_t)(node - job->node), side, 1,
+                     &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);
+}
+
+static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
+{
+    /* Words of a request are as wrong on every node as on this one. */
+    const bool everywhere = c->run->phase == CLUSTER_PHASE_RESOLVE &&
+                            (error->status == BASE_INVALID || error->status == BASE_PARSE);
+    if (everywhere)
+        c->run->bad_request = true;
+    coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
+                     error->text);
+}
+
+static struct run_node *find_member(const struct cluster_coordinator *c, const struct coordinator_node *node)
+{
+    for (uint32_t i = 0; c->run && i < c->run->node_count; i++)
+        if (c->run->node[i].node == node && !c->run->node[i].lost)
+            return &c->run->node[i];
+    return NULL;
+}
+
+/* A decision's progress may be the running job's. */
+static void commit_progress(struct cluster_coordinator *c, struct run_node *member,
+                            const struct cluster_message *message)
+{
+    struct coordinator_job *job = c->run;
+    if (!member || job->id != message->job || job->phase != CLUSTER_PHASE_COMMIT)
+        return;
+    if (message->kind == CLUSTER_MESSAGE_FAILED) {
+        coordinator_fail(c, message->failed.error.status, "node %s cannot publish its parts: %s; what is missing is published when it connects again",
+                         member->node->hello.name, message->failed.error.text);
+        return;
+    }
+    for (const struct coordinator_pending *pending = c->pending; pending; pending = pending->next)
+        if (pending->decision.job == job->id)
+            return;
+    job->committed = true;
+    enter(c, CLUSTER_PHASE_RELEASE);
+}
+
+void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
+                             struct cluster_message *message)
+{
+    struct run_node *member = find_member(c, node);
+    if ((message->kind == CLUSTER_MESSAGE_COMMITTED || message->kind == CLUSTER_MESSAGE_PUBLISHED ||
+         message->kind == CLUSTER_MESSAGE_FAILED) &&
+        coordinator_pending_message(c, node, message)) {
+        commit_progress(c, member, message);
+        return;
+    }
+    if (!member || c->run->id != message->job)
+        return; /* of an earlier job */
+    struct coordinator_job *job = c->run;
+    if (message->kind == CLUSTER_MESSAGE_CLOSED) {
+        if (job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_RELEASE)
+            answered(c, member);
+        else
+            coordinator_fail(c, BASE_PROTOCOL, "node %s let go of its job while %s", node->hello.name,
+                             cluster_phase_words(job->phase));
+        return;
+    }
+    if (message->kind == CLUSTER_MESSAGE_FAILED) {
+        on_failed(c, member, &message->failed.error);
+        return;
+    }
+    if (job->phase == CLUSTER_PHASE_ABORT)
+        return; /* sent before the node heard of it */
+    if (message->kind == CLUSTER_MESSAGE_NODE_PROGRESS) {
+        member->progress_rows = message->node_progress.rows;
+        coordinator_progress_send(c, job);
+    } else if (message->kind == CLUSTER_MESSAGE_LOW) {
+        on_low(c, member, message->low.side);
+    } else if (member->answered) {
+        coordinator_fail(c, BASE_PROTOCOL, "node %s answered twice while %s", node->hello.name,
+                         cluster_phase_words(job->phase));
+    } else if (message->kind == CLUSTER_MESSAGE_RESOLVED && job->phase == CLUSTER_PHASE_RESOLVE) {
+        on_resolved(c, member, &message->resolved);
+    } else if (message->kind == CLUSTER_MESSAGE_SURVEYED && job->phase == CLUSTER_PHASE_SURVEY) {
+        on_surveyed(c, member, &message->surveyed);
+    } else if (message->kind == CLUSTER_MESSAGE_STEP) {
+        on_step(c, member, &message->step);
+    } else {
+        coordinator_fail(c, BASE_PROTOCOL, "node %s said %s while %s", node->hello.name,
+                         cluster_message_name(message->kind), cluster_phase_words(job->phase));
+    }
+}
+
+void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how)
+{
+    struct run_node *member = find_member(c, node);
+    if (!member)
+        return;
+    struct coordinator_job *job = c->run;
+    member->lost = true;
+    if (job->phase == CLUSTER_PHASE_RELEASE) { /* its work was done */
+        end_if_closed(c);
+        return;
+    }
+    const char *name = node->hello.name;
+    if (job->recorded)
+        coordinator_fail(c, BASE_NODE_LOST,
+                         "node %s was lost while committing (%s); the job's result is decided and is completed in %s when the node is back",
+                         name, how, job->submit.out);
+    else
+        coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(job->phase), how);
+    if (c->run == job && job->phase == CLUSTER_PHASE_ABORT)
+        end_if_closed(c);
+}
+
+void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const struct base_error *error)
+{
+    struct coordinator_job *job = c->run;
+    if (!job || job->id != id)
+        return;
+    if (error->status != BASE_OK) {
+        /* Whether the decision is on disk is unknown: parts stay, and the next start of the coordinator finds out. */
+        coordinator_fail(c, error->status, "the decision to publish cannot be recorded: %s", error->text);
+        return;
+    }
+    /* Also when the job failed meanwhile: what is recorded stands. */
+    if (coordinator_pending_add(c, &job->decision, NULL) != BASE_OK)
+        c->broken = true;
+}
+
+void coordinator_job_tick(struct cluster_coordinator *c)
+{
+    struct coordinator_job *job = c->run;
+    if (!job || (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE))
+        return;
+    const uint64_t id = job->id;
+    if (c->now_ns >= job->phase_since_ns + CLUSTER_RELEASE_NS)
+        for (uint32_t i = 0; c->run && c->run->id == id && i < job->node_count; i++)
+            if (!job->node[i].answered && !job->node[i].lost)
+                coordinator_lose_node(c, job->node[i].node, "it did not let go of its job in time");
+    if (c->run && c->run->id == id)
+        end_if_closed(c);
+}
+
+uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    if (!job || (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE))
+        return UINT64_MAX;
+    const uint64_t release_ns = job->phase_since_ns + CLUSTER_RELEASE_NS;
+    if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+        return base_min_u64(release_ns, job->echo_until_ns);
+    return release_ns;
+}
+
+/* ---- queue ---- */
+
+void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit)
+{
+    struct coordinator_job *job = calloc(1, sizeof *job);
+    if (!job) {
+        c->broken = true;
+        return;
+    }
+    job->id = c->job_next++;
+    job->client = client;
+    job->submit = *submit; /* taken over */
+    memset(submit, 0, sizeof *submit);
+    job->submitted_ns = job->started_ns = job->phase_since_ns = c->now_ns;
+    coordinator_send(c, client, CLUSTER_MESSAGE_ACCEPTED, job->id);
+    if (c->stopping || c->queue_count >= COORDINATOR_QUEUE_MAX) {
+        base_error_set(&job->error, BASE_CANCELLED, c->stopping ? "the coordinator is being stopped"
+                                                                : "the queue is full: %d jobs wait", COORDINATOR_QUEUE_MAX);
+        coordinator_report_send(c, job);
+        coordinator_remember(c, job);
+        coordinator_job_free(job);
+        return;
+    }
+    struct coordinator_job **at = &c->queue;
+    while (*at)
+        at = &(*at)->next;
+    *at = job;
+    c->queue_count++;
+}
+
+static void unqueue(struct cluster_coordinator *c, struct coordinator_job *job)
+{
+    struct coordinator_job **at = &c->queue;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    job->next = NULL;
+    c->queue_count--;
+}
+
+void coordinator_cancel(struct cluster_coordinator *c, struct coordinator_job *job, enum base_status status,
+                        const char *text)
+{
+    if (job == c->run) {
+        if (!job->recorded)
+            coordinator_fail(c, status, "%s", text);
+        return;
+    }
+    unqueue(c, job);
+    base_error_set(&job->error, status, "%s", text);
+    coordinator_report_send(c, job);
+    coordinator_remember(c, job);
+    coordinator_job_free(job);
+}
+
+void coordinator_client_gone(struct cluster_coordinator *c, uint64_t client)
+{
+    struct coordinator_job *next;
+    for (struct coordinator_job *job = c->queue; job; job = next) {
+        next = job->next;
+        if (job->client != client)
+            continue;
+        job->client = 0;
+        coordinator_cancel(c, job, BASE_CANCELLED, "its client disconnected");
+    }
+    if (c->run && c->run->client == client) {
+        c->run->client = 0;
+        coordinator_cancel(c, c->run, BASE_CANCELLED, "its client disconnected");
+    }
+}
+
+/* "n3, n4", of the nodes that were here before. */
+static void name_missing(const struct cluster_coordinator *c, char *text, size_t bytes)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (uint32_t i = 0; i < c->node_count && used + CLUSTER_NAME_BYTES_MAX + 3 < bytes; i++)
+        if (!c->node[i]->peer)
+            used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", c->node[i]->hello.name);
+}
+
+static enum base_status check_nodes(const struct cluster_coordinator *c, struct base_error *error)
+{
+    const uint32_t here = coordinator_nodes_here(c), expected = c->config.nodes_expected;
+    if (here > 0 && here >= expected)
+        return BASE_OK;
+    char missing[512];
+    name_missing(c, missing, sizeof missing);
+    if (missing[0])
+        return base_error_set(error, BASE_NODE_MISSING, "the cluster is incomplete: %s missing (%u of %u nodes are here)",
+                              missing, here, base_max_u64(expected, 1) > here ? (uint32_t)base_max_u64(expected, 1) : here);
+    if (expected == 0)
+        return base_error_set(error, BASE_NODE_MISSING, "the cluster has no nodes yet: start millraced node");
+    return base_error_set(error, BASE_NODE_MISSING, "the cluster is incomplete: only %u of %u nodes have connected",
+                          here, expected);
+}
+
+static enum base_status take_nodes(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
+{
+    job->node = calloc(coordinator_nodes_here(c), sizeof *job->node);
+    if (!job->node)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    for (uint32_t i = 0; i < c->node_count; i++)
+        if (c->node[i]->peer)
+            job->node[job->node_count++] = (struct run_node){.node = c->node[i], .peer = c->node[i]->peer};
+    return BASE_OK;
+}
+
+/* Words that no node need look at to see that they are wrong. */
+static enum base_status check_request(struct coordinator_job *job, struct base_error *error)
+{
+    for (uint32_t i = 0; i < job->submit.source_count; i++) {
+        struct shuffle_relation relation;
+        memset(&relation, 0, sizeof relation);
+        char *path = NULL;
+        const enum base_status status = shuffle_relation_parse(job->submit.source[i].text, &relation, &path, error);
+        free(path);
+        if (status != BASE_OK) {
+            job->bad_request = true;
+            return status;
+        }
+        shuffle_relation_free(&relation);
+    }
+    return BASE_OK;
+}
+
+void coordinator_next(struct cluster_coordinator *c)
+{
+    while (!c->run && c->queue && !c->broken) {
+        struct coordinator_job *job = c->queue;
+        unqueue(c, job);
+        c->run = job;
+        job->started_ns = c->now_ns;
+        struct base_error error = {0};
+        enum base_status status = check_nodes(c, &error);
+        if (status == BASE_OK)
+            status = check_request(job, &error);
+        if (status == BASE_OK)
+            status = take_nodes(c, job, &error);
+        if (status == BASE_OK)
+            enter(c, CLUSTER_PHASE_RESOLVE);
+        else
+            coordinator_fail(c, status, "%s", error.text); /* no node was told: ends at once */
+    }
+}

@@ -1,0 +1,302 @@
+/* What a job consists of: relations that the nodes agree on, a plan, morsels and who gets them. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "cluster/coordinator_internal.h"
+
+static const char *const side_words[2] = {"--left", "--right"};
+
+static const char *source_words(const struct coordinator_job *job, uint32_t side)
+{
+    return job->submit.kind == JOIN_JOB_SHUFFLE ? "--in" : side_words[side];
+}
+
+/* ---- comparing what nodes found ---- */
+
+static enum base_status compare_file(const struct coordinator_job *job, uint32_t side, const struct run_node *a,
+                                     const struct run_node *b, uint32_t i, struct base_error *error)
+{
+    const struct shuffle_file *fa = &a->relation[side].file[i], *fb = &b->relation[side].file[i];
+    const char *na = a->node->hello.name, *nb = b->node->hello.name;
+    static const char *const advice = "put the same file on all nodes, or use local: for each node's own";
+    if (strcmp(fa->path, fb->path) != 0)
+        return base_error_set(error, BASE_INVALID, "%s differs between nodes: file %u is %s on %s but %s on %s; %s",
+                              source_words(job, side), i + 1, fa->path, na, fb->path, nb, advice);
+    if (fa->bytes != fb->bytes)
+        return base_error_set(error, BASE_INVALID,
+                              "%s differs between nodes: %s has %" PRIu64 " bytes on %s but %" PRIu64 " on %s; %s",
+                              source_words(job, side), fa->path, fa->bytes, na, fb->bytes, nb, advice);
+    if (fa->modified_ns != fb->modified_ns)
+        return base_error_set(error, BASE_INVALID,
+                              "%s differs between nodes: %s was modified at another time on %s than on %s; %s (cp -p keeps times)",
+                              source_words(job, side), fa->path, na, nb, advice);
+    return BASE_OK;
+}
+
+static enum base_status compare_schemas(const struct coordinator_job *job, uint32_t side, const struct run_node *a,
+                                        const struct run_node *b, struct base_error *error)
+{
+    if (shuffle_schema_equal(&a->relation[side].schema, &b->relation[side].schema))
+        return BASE_OK;
+    char *sa = shuffle_schema_format(&a->relation[side].schema);
+    char *sb = shuffle_schema_format(&b->relation[side].schema);
+    base_error_set(error, BASE_TYPE, "%s has other columns on %s (%.200s) than on %s (%.200s); declare them with %s-schema",
+                   source_words(job, side), a->node->hello.name, sa ? sa : "?", b->node->hello.name, sb ? sb : "?",
+                   source_words(job, side));
+    free(sa);
+    free(sb);
+    return BASE_TYPE;
+}
+
+static enum base_status compare_relations(const struct coordinator_job *job, uint32_t side, struct base_error *error)
+{
+    const struct run_node *a = &job->node[0];
+    for (uint32_t n = 1; n < job->node_count; n++) {
+        const struct run_node *b = &job->node[n];
+        const struct shuffle_relation *ra = &a->relation[side], *rb = &b->relation[side];
+        if (ra->placement != rb->placement || ra->format != rb->format)
+            return base_error_set(error, BASE_INTERNAL, "nodes %s and %s read %s differently", a->node->hello.name,
+                                  b->node->hello.name, job->submit.source[side].text);
+        if (ra->placement == SHUFFLE_SHARED && ra->file_count != rb->file_count)
+            return base_error_set(error, BASE_INVALID,
+                                  "%s differs between nodes: %u files on %s, %u on %s; put the same files on all nodes, or use local: for each node's own",
+                                  source_words(job, side), ra->file_count, a->node->hello.name, rb->file_count,
+                                  b->node->hello.name);
+        for (uint32_t i = 0; ra->placement == SHUFFLE_SHARED && i < ra->file_count; i++) {
+            const enum base_status status = compare_file(job, side, a, b, i, error);
+            if (status != BASE_OK)
+                return status;
+        }
+        const enum base_status status = compare_schemas(job, side, a, b, error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}
+
+/* One relation out of all: of local files, the files of node after node. The nodes' relations are emptied. */
+static enum base_status unite(struct coordinator_job *job, uint32_t side, struct shuffle_relation *relation,
+                              struct base_error *error)
+{
+    uint64_t files = 0;
+    const bool local = job->node[0].relation[side].placement == SHUFFLE_LOCAL;
+    for (uint32_t n = 0; local && n < job->node_count; n++)
+        files += job->node[n].relation[side].file_count;
+    if (files > CLUSTER_FILES_MAX)
+        return base_error_set(error, BASE_TOO_LARGE, "%s has %" PRIu64 " files on all nodes, at most %d are allowed",
+                              source_words(job, side), files, CLUSTER_FILES_MAX);
+    struct shuffle_file *file = NULL;
+    if (local) {
+        file = calloc(files + 1, sizeof *file);
+        job->local_first_file[side] = calloc(job->node_count + 1, sizeof(uint32_t));
+        if (!file || !job->local_first_file[side]) {
+            free(file);
+            return base_error_set(error, BASE_NO_MEMORY, "no memory for the list of files");
+        }
+    }
+    *relation = job->node[0].relation[side];
+    memset(&job->node[0].relation[side], 0, sizeof *relation);
+    if (!local)
+        return BASE_OK;
+    uint32_t next = 0;
+    for (uint32_t n = 0; n < job->node_count; n++) {
+        struct shuffle_relation *from = n ? &job->node[n].relation[side] : relation;
+        for (uint32_t i = 0; i < from->file_count; i++)
+            file[next++] = from->file[i];
+        from->file_count = 0; /* the paths have moved */
+        job->local_first_file[side][n + 1] = next;
+    }
+    free(relation->file);
+    relation->file = file;
+    relation->file_count = next;
+    return BASE_OK;
+}
+
+/* ---- planning ---- */
+
+static enum base_status place(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
+{
+    uint32_t workers = 0;
+    for (uint32_t n = 0; n < job->node_count; n++)
+        workers += job->node[n].node->hello.worker_count;
+    struct join_node *node = calloc(job->node_count, sizeof *node);
+    struct net_address *address = calloc(workers, sizeof *address);
+    enum base_status status = BASE_NO_MEMORY;
+    if (!node || !address) {
+        base_error_set(error, status, "no memory for a plan of %u workers", workers);
+        goto release;
+    }
+    uint32_t next = 0;
+    for (uint32_t n = 0; n < job->node_count; n++) {
+        const struct cluster_hello *hello = &job->node[n].node->hello;
+        snprintf(node[n].name, sizeof node[n].name, "%s", hello->name);
+        node[n].first = next;
+        node[n].count = hello->worker_count;
+        memcpy(&address[next], hello->worker, hello->worker_count * sizeof *address);
+        next += hello->worker_count;
+    }
+    uint8_t token[SHUFFLE_TOKEN_BYTES];
+    c->config.random(c->config.random_context, token, sizeof token);
+    status = join_plan_place(&job->plan, job->id, token, node, job->node_count, address, error);
+release:
+    free(node);
+    free(address);
+    return status;
+}
+
+/* Local morsels belong to the node that has their file; morsels come in the order of files. */
+static void assign_local(struct coordinator_job *job, uint32_t side)
+{
+    uint64_t at = 0;
+    for (uint32_t n = 0; n < job->node_count; n++) {
+        job->node[n].lend_next[side] = at;
+        while (at < job->morsel_count[side] && job->morsel[side][at].file < job->local_first_file[side][n + 1])
+            at++;
+        job->node[n].lend_end[side] = at;
+    }
+}
+
+static enum base_status cut(struct coordinator_job *job, uint32_t side, struct base_error *error)
+{
+    const struct shuffle_relation *relation = &job->plan.side[side].relation;
+    if (relation->placement == SHUFFLE_GENERATED && relation->generator.preload)
+        return BASE_OK; /* every worker has its share in memory: nothing is lent */
+    const uint64_t morsel_bytes = job->plan.settings.morsel_bytes;
+    const enum base_status status =
+        shuffle_relation_cut(relation, morsel_bytes, &job->morsel[side], &job->morsel_count[side], error);
+    if (status != BASE_OK)
+        return status;
+    if (job->morsel_count[side] > CLUSTER_MORSELS_MAX)
+        return base_error_set(error, BASE_TOO_LARGE, "%s falls into %" PRIu64 " morsels, at most %d are allowed: use larger ones",
+                              source_words(job, side), job->morsel_count[side], CLUSTER_MORSELS_MAX);
+    if (relation->placement == SHUFFLE_LOCAL)
+        assign_local(job, side);
+    job->survey[side] = shuffle_relation_needs_survey(relation, morsel_bytes);
+    if (!job->survey[side])
+        return BASE_OK;
+    job->surveys[side] = calloc(job->morsel_count[side] + 1, sizeof *job->surveys[side]);
+    return job->surveys[side] ? BASE_OK : base_error_set(error, BASE_NO_MEMORY, "no memory for a survey");
+}
+
+enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
+{
+    const uint32_t sides = job->submit.source_count;
+    struct shuffle_relation relation[2];
+    memset(relation, 0, sizeof relation);
+    enum base_status status = BASE_OK;
+    for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
+        status = compare_relations(job, side, error);
+    for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
+        status = unite(job, side, &relation[side], error);
+    if (status != BASE_OK) {
+        shuffle_relation_free(&relation[0]);
+        shuffle_relation_free(&relation[1]);
+        return status;
+    }
+    const struct join_request request = {.kind = job->submit.kind,
+                                         .on = job->submit.on,
+                                         .select = job->submit.select,
+                                         .out = job->submit.out,
+                                         .output = job->submit.output,
+                                         .into_table = job->submit.into_table,
+                                         .settings = job->submit.settings};
+    status = join_plan_make(&request, relation, &job->plan, error);
+    if (status != BASE_OK) {
+        job->bad_request = status != BASE_NO_MEMORY;
+        return status;
+    }
+    job->planned = true;
+    status = place(c, job, error);
+    for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
+        status = cut(job, side, error);
+    return status;
+}
+
+void coordinator_plan_free(struct coordinator_job *job)
+{
+    if (job->planned)
+        join_plan_free(&job->plan);
+    for (uint32_t side = 0; side < 2; side++) {
+        free(job->morsel[side]);
+        free(job->surveys[side]);
+        free(job->local_first_file[side]);
+    }
+}
+
+/* ---- morsels ---- */
+
+/* Guided: groups shrink with what is left, so that few messages are needed and nodes still end together. The first deal (nodes_after nodes have yet to
+ * get theirs) gives every node something as long as there is something. */
+void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,
+                      struct cluster_lend *lend)
+{
+    struct run_node *to = &job->node[node];
+    const bool local = job->local_first_file[side] != NULL;
+    uint64_t *next = local ? &to->lend_next[side] : &job->morsel_next[side];
+    const uint64_t end = local ? to->lend_end[side] : job->morsel_count[side];
+    const uint64_t left = end - *next;
+    uint64_t group = left;
+    if (!local) {
+        group = base_max_u64(to->node->hello.worker_count, left / (2 * job->node_count));
+        group = base_min_u64(group, (left + nodes_after - 1) / nodes_after);
+    }
+    group = base_min_u64(group, CLUSTER_MORSELS_MAX);
+    lend->side = side;
+    lend->count = group;
+    lend->morsel = group ? &job->morsel[side][*next] : NULL;
+    *next += group;
+    lend->end = *next == end;
+    to->ended[side] = lend->end;
+}
+
+void coordinator_survey_share(const struct coordinator_job *job, uint32_t node, uint32_t side,
+                              struct cluster_lend *lend)
+{
+    lend->side = side;
+    lend->end = true;
+    if (!job->survey[side])
+        return;
+    const uint64_t count = job->morsel_count[side];
+    uint64_t begin = count * node / job->node_count, end = count * (node + 1) / job->node_count;
+    if (job->local_first_file[side]) {
+        begin = job->node[node].lend_next[side];
+        end = job->node[node].lend_end[side];
+    }
+    lend->count = end - begin;
+    lend->morsel = lend->count ? &job->morsel[side][begin] : NULL;
+}
+
+enum base_status coordinator_survey_keep(struct coordinator_job *job, const struct cluster_surveyed *surveyed,
+                                         struct base_error *error)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        const uint64_t room = job->survey[side] ? job->morsel_count[side] - job->survey_count[side] : 0;
+        if (surveyed->count[side] > room)
+            return base_error_set(error, BASE_PROTOCOL, "it surveyed more morsels than there are");
+        for (uint64_t i = 0; i < surveyed->count[side]; i++) {
+            if (surveyed->survey[side][i].index >= job->morsel_count[side])
+                return base_error_set(error, BASE_PROTOCOL, "it surveyed a morsel that does not exist");
+            job->surveys[side][job->survey_count[side]++] = surveyed->survey[side][i];
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status coordinator_survey_apply(struct coordinator_job *job, struct base_error *error)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        if (!job->survey[side])
+            continue;
+        if (job->survey_count[side] != job->morsel_count[side])
+            return base_error_set(error, BASE_PROTOCOL, "%" PRIu64 " of %" PRIu64 " morsels were surveyed",
+                                  job->survey_count[side], job->morsel_count[side]);
+        const enum base_status status =
+            shuffle_survey_apply(job->surveys[side], job->morsel[side], job->morsel_count[side], error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,435 @@
+/* One thread, one epoll. A round: wait, handle everything that is ready, look again until nothing is, then tell the step the time (TICK).
+ * That order matters after a pause (SIGSTOP, a busy machine): heartbeats that lie in the sockets are heard before anybody is found silent. */
+#include "cluster/coordinator_shell.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/coordinator.h"
+#include "cluster/coordinator_state.h"
+#include "cluster/link.h"
+#include "cluster/listen_policy.h"
+
+enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEERS_MAX = 4096 };
+/* Who connects says hello within this, and a link that is to be closed gets its last words out within it. */
+#define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
+
+struct shell_peer {
+    struct shell_peer *next;
+    uint64_t id;
+    struct cluster_link *link;
+    uint32_t interest;
+    bool hello;   /* said, so the step knows it */
+    bool closing; /* no more is heard; closes when flushed */
+    bool failed;  /* could not be sent to; the step is told at the end of the round */
+    bool dead;    /* to be freed at the end of the round */
+    uint64_t patience_ns;
+    struct base_error error;
+};
+
+struct shell {
+    struct cluster_coordinator *coordinator;
+    struct cluster_state *state;
+    int epoll_fd, listen_fd, signal_fd;
+    struct shell_peer *peers;
+    uint32_t peer_count;
+    uint64_t next_id;
+    bool stopped;
+    bool recorded; /* record is to be told to the step */
+    struct cluster_event record;
+};
+
+static void shell_random(void *context, uint8_t *bytes, size_t count)
+{
+    (void)context;
+    size_t got = 0;
+    while (got < count) {
+        const ssize_t some = getrandom(bytes + got, count - got, 0);
+        if (some > 0)
+            got += (size_t)some;
+    }
+}
+
+static void peer_watch(struct shell *shell, struct shell_peer *peer)
+{
+    const uint32_t interest = cluster_link_interest(peer->link) & ~(peer->closing ? (uint32_t)EPOLLIN : 0);
+    if (interest == peer->interest)
+        return;
+    struct epoll_event event = {.events = interest, .data.ptr = peer};
+    if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_MOD, cluster_link_fd(peer->link), &event) == 0)
+        peer->interest = interest;
+}
+
+static void peer_close(struct shell *shell, struct shell_peer *peer, uint64_t now_ns)
+{
+    if (!peer->closing) {
+        peer->closing = true;
+        peer->patience_ns = now_ns + SHELL_PATIENCE_NS;
+    }
+    if (cluster_link_flushed(peer->link))
+        peer->dead = true;
+    else
+        peer_watch(shell, peer);
+}
+
+static struct shell_peer *peer_find(const struct shell *shell, uint64_t id)
+{
+    for (struct shell_peer *peer = shell->peers; peer; peer = peer->next)
+        if (peer->id == id && !peer->closing && !peer->dead)
+            return peer;
+    return NULL;
+}
+
+static void shell_send(struct shell *shell, const struct cluster_action *action, uint64_t now_ns)
+{
+    struct shell_peer *peer = peer_find(shell, action->peer);
+    if (!peer)
+        return; /* gone, as the step will hear or has heard */
+    if (cluster_link_send(peer->link, &action->message, now_ns, &peer->error) == BASE_OK)
+        peer_watch(shell, peer);
+    else
+        peer->failed = true;
+}
+
+static void shell_act(struct shell *shell, const struct cluster_action *action, uint64_t now_ns)
+{
+    struct shell_peer *peer;
+    switch (action->kind) {
+    case CLUSTER_ACTION_SEND:
+        shell_send(shell, action, now_ns);
+        break;
+    case CLUSTER_ACTION_CLOSE:
+        peer = peer_find(shell, action->peer);
+        if (peer)
+            peer_close(shell, peer, now_ns);
+        break;
+    case CLUSTER_ACTION_RECORD:
+        shell->recorded = true;
+        shell->record = (struct cluster_event){.kind = CLUSTER_EVENT_RECORDED, .job = action->job};
+        cluster_state_record(shell->state, action->decision, &shell->record.error);
+        break;
+    case CLUSTER_ACTION_FORGET:
+        cluster_state_forget(shell->state, action->job);
+        break;
+    case CLUSTER_ACTION_STOPPED:
+        shell->stopped = true;
+        break;
+    }
+}
+
+static enum base_status shell_step(struct shell *shell, const struct cluster_event *event, struct base_error *error)
+{
+    const struct cluster_action *actions;
+    uint32_t count;
+    const uint64_t now_ns = base_clock_now_ns();
+    enum base_status status = cluster_coordinator_step(shell->coordinator, event, now_ns, &actions, &count, error);
+    if (status != BASE_OK)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        shell_act(shell, &actions[i], now_ns);
+    if (!shell->recorded)
+        return BASE_OK;
+    shell->recorded = false;
+    return shell_step(shell, &shell->record, error); /* once: a recorded decision asks for no other */
+}
+
+/* Tells the step that a peer is gone, and lets go of it. */
+static enum base_status peer_lost(struct shell *shell, struct shell_peer *peer, struct base_error *error)
+{
+    if (peer->dead)
+        return BASE_OK;
+    peer->dead = true;
+    if (!peer->hello || peer->closing)
+        return BASE_OK;
+    const struct cluster_event event = {.kind = CLUSTER_EVENT_LOST, .peer = peer->id, .error = peer->error};
+    return shell_step(shell, &event, error);
+}
+
+/* What a peer says first must be a hello that we understand; if not, it is told why. */
+static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_status status,
+                       const struct cluster_message *message, uint64_t now_ns)
+{
+    if (status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO) {
+        peer->hello = true;
+        cluster_link_trust(peer->link);
+        return true;
+    }
+    if (status == BASE_OK)
+        base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
+                       cluster_message_name(message->kind));
+    base_log_warn("refused %s: %s", cluster_link_peer(peer->link), peer->error.text);
+    struct cluster_message refused = {.kind = CLUSTER_MESSAGE_REFUSED, .refused = {.error = peer->error}};
+    if (status == BASE_VERSION || status == BASE_OK)
+        cluster_link_send(peer->link, &refused, now_ns, NULL);
+    peer_close(shell, peer, now_ns);
+    return false;
+}
+
+static enum base_status peer_receive(struct shell *shell, struct shell_peer *peer, struct base_error *error)
+{
+    while (!peer->dead && !peer->closing) {
+        struct cluster_message message;
+        memset(&message, 0, sizeof message);
+        enum base_status status = cluster_link_receive(peer->link, &message, &peer->error);
+        if (status == BASE_BUSY)
+            return BASE_OK;
+        if (!peer->hello && !peer_first(shell, peer, status, &message, base_clock_now_ns())) {
+            if (status == BASE_OK)
+                cluster_message_free(&message);
+            return BASE_OK;
+        }
+        if (status != BASE_OK) {
+            base_log_warn("%s: %s", cluster_link_peer(peer->link), peer->error.text);
+            return peer_lost(shell, peer, error);
+        }
+        const struct cluster_event event = {
+            .kind = CLUSTER_EVENT_MESSAGE, .peer = peer->id, .message = &message};
+        status = shell_step(shell, &event, error);
+        cluster_message_free(&message);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}
+
+static enum base_status peer_ready(struct shell *shell, struct shell_peer *peer, struct base_error *error)
+{
+    if (peer->dead)
+        return BASE_OK;
+    struct base_error ended = {0};
+    const enum base_status link_status = cluster_link_ready(peer->link, base_clock_now_ns(), &ended);
+    enum base_status status = peer_receive(shell, peer, error);
+    if (status != BASE_OK || peer->dead)
+        return status;
+    if (link_status != BASE_OK) {
+        peer->error = ended;
+        return peer_lost(shell, peer, error);
+    }
+    if (peer->closing && cluster_link_flushed(peer->link))
+        peer->dead = true;
+    else
+        peer_watch(shell, peer);
+    return BASE_OK;
+}
+
+static void shell_accept(struct shell *shell)
+{
+    for (;;) {
+        const int fd = accept4(shell->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno == EINTR || errno == ECONNABORTED)
+                continue;
+            if (errno != EAGAIN)
+                base_log_warn("cannot accept a control connection: %s", strerror(errno));
+            return;
+        }
+        struct base_error error;
+        struct cluster_link *link = NULL;
+        struct shell_peer *peer = calloc(1, sizeof *peer);
+        if (!peer || shell->peer_count >= SHELL_PEERS_MAX) {
+            base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
+            close(fd);
+            free(peer);
+            continue;
+        }
+        if (cluster_link_adopt(fd, &link, &error) != BASE_OK) {
+            base_log_warn("%s", error.text);
+            free(peer);
+            continue;
+        }
+        peer->id = ++shell->next_id;
+        peer->link = link;
+        peer->interest = EPOLLIN;
+        peer->patience_ns = base_clock_now_ns() + SHELL_PATIENCE_NS;
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
+        if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+            base_log_warn("cannot watch a control connection: %s", strerror(errno));
+            cluster_link_close(link);
+            free(peer);
+            continue;
+        }
+        peer->next = shell->peers;
+        shell->peers = peer;
+        shell->peer_count++;
+    }
+}
+
+/* Deadlines of links, peers that failed while being sent to, and those that are done with. */
+static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct base_error *error)
+{
+    enum base_status status = BASE_OK;
+    for (struct shell_peer *peer = shell->peers; peer && status == BASE_OK; peer = peer->next) {
+        if (peer->failed)
+            status = peer_lost(shell, peer, error);
+        else if (now_ns >= cluster_link_deadline_ns(peer->link))
+            status = peer_ready(shell, peer, error);
+        else if ((!peer->hello || peer->closing) && now_ns >= peer->patience_ns)
+            peer->dead = true;
+    }
+    struct shell_peer **at = &shell->peers;
+    while (*at) {
+        struct shell_peer *peer = *at;
+        if (!peer->dead) {
+            at = &peer->next;
+            continue;
+        }
+        *at = peer->next;
+        cluster_link_close(peer->link);
+        free(peer);
+        shell->peer_count--;
+    }
+    return status;
+}
+
+static int shell_timeout_ms(const struct shell *shell)
+{
+    uint64_t deadline_ns = cluster_coordinator_deadline_ns(shell->coordinator);
+    for (const struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
+        deadline_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(peer->link));
+        if (!peer->hello || peer->closing)
+            deadline_ns = base_min_u64(deadline_ns, peer->patience_ns);
+        if (peer->failed)
+            return 0;
+    }
+    if (deadline_ns == UINT64_MAX)
+        return -1;
+    const uint64_t now_ns = base_clock_now_ns();
+    return deadline_ns <= now_ns ? 0 : (int)((deadline_ns - now_ns) / BASE_NS_PER_MS + 1);
+}
+
+static enum base_status shell_signal(struct shell *shell, struct base_error *error)
+{
+    struct signalfd_siginfo signal_info;
+    if (read(shell->signal_fd, &signal_info, sizeof signal_info) != (ssize_t)sizeof signal_info)
+        return BASE_OK;
+    base_log_info("stopping");
+    const struct cluster_event event = {.kind = CLUSTER_EVENT_STOP};
+    return shell_step(shell, &event, error);
+}
+
+/* Handles what is ready until nothing is. */
+static enum base_status shell_drain(struct shell *shell, struct base_error *error)
+{
+    int timeout_ms = shell_timeout_ms(shell);
+    for (int round = 0; round < SHELL_ROUNDS_MAX; round++) {
+        struct epoll_event events[SHELL_EVENTS];
+        const int count = epoll_wait(shell->epoll_fd, events, SHELL_EVENTS, timeout_ms);
+        if (count < 0 && errno != EINTR)
+            return base_error_set_errno(error, errno, "waiting for control connections");
+        enum base_status status = BASE_OK;
+        for (int i = 0; i < count && status == BASE_OK; i++) {
+            if (events[i].data.ptr == &shell->listen_fd)
+                shell_accept(shell);
+            else if (events[i].data.ptr == &shell->signal_fd)
+                status = shell_signal(shell, error);
+            else
+                status = peer_ready(shell, events[i].data.ptr, error);
+        }
+        if (status != BASE_OK)
+            return status;
+        if (count <= 0)
+            break;
+        timeout_ms = 0;
+    }
+    return BASE_OK;
+}
+
+static enum base_status shell_loop(struct shell *shell, struct base_error *error)
+{
+    while (!shell->stopped || shell->peers) {
+        enum base_status status = shell_drain(shell, error);
+        const struct cluster_event tick = {.kind = CLUSTER_EVENT_TICK};
+        if (status == BASE_OK)
+            status = shell_step(shell, &tick, error);
+        const uint64_t now_ns = base_clock_now_ns();
+        for (struct shell_peer *peer = shell->peers; peer && shell->stopped; peer = peer->next)
+            peer_close(shell, peer, now_ns);
+        if (status == BASE_OK)
+            status = shell_sweep(shell, now_ns, error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}
+
+static enum base_status shell_watch(struct shell *shell, int fd, void *who, struct base_error *error)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = who};
+    if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
+        return base_error_set_errno(error, errno, "cannot watch a descriptor");
+    return BASE_OK;
+}
+
+static enum base_status shell_open(struct shell *shell, const struct cluster_shell_config *config,
+                                   struct base_error *error)
+{
+    enum base_status status = cluster_listen_allowed(&config->listen, error);
+    if (status != BASE_OK)
+        return status;
+    struct cluster_coordinator_config coordinator = {.nodes_expected = config->nodes_expected, .random = shell_random};
+    status = cluster_state_open(config->state_folder, &shell->state, &coordinator.first_job, error);
+    if (status == BASE_OK)
+        status = cluster_coordinator_open(&coordinator, &shell->coordinator, error);
+    if (status == BASE_OK)
+        status = cluster_state_restore(shell->state, shell->coordinator, error);
+    struct net_address bound;
+    if (status == BASE_OK)
+        status = net_listen(&config->listen, SHELL_BACKLOG, &shell->listen_fd, &bound, error);
+    if (status != BASE_OK)
+        return status;
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    shell->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
+    shell->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (shell->signal_fd < 0 || shell->epoll_fd < 0)
+        return base_error_set_errno(error, errno, "cannot make an epoll or signal descriptor");
+    status = shell_watch(shell, shell->listen_fd, &shell->listen_fd, error);
+    if (status == BASE_OK)
+        status = shell_watch(shell, shell->signal_fd, &shell->signal_fd, error);
+    char text[64];
+    net_address_format(&bound, text);
+    if (status == BASE_OK)
+        base_log_info("listening on %s", text);
+    return status;
+}
+
+static void shell_close(struct shell *shell)
+{
+    while (shell->peers) {
+        struct shell_peer *peer = shell->peers;
+        shell->peers = peer->next;
+        cluster_link_close(peer->link);
+        free(peer);
+    }
+    if (shell->epoll_fd >= 0)
+        close(shell->epoll_fd);
+    if (shell->signal_fd >= 0)
+        close(shell->signal_fd);
+    if (shell->listen_fd >= 0)
+        close(shell->listen_fd);
+    if (shell->coordinator)
+        cluster_coordinator_close(shell->coordinator);
+    if (shell->state)
+        cluster_state_close(shell->state);
+}
+
+enum base_status cluster_shell_run(const struct cluster_shell_config *config, struct base_error *error)
+{
+    struct shell shell = {.epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
+    enum base_status status = shell_open(&shell, config, error);
+    if (status == BASE_OK)
+        status = shell_loop(&shell, error);
+    shell_close(&shell);
+    return status;
+}

@@ -1,0 +1,16 @@
+/* The coordinator's shell: sockets, time, randomness and the state folder around the pure step. */
+#ifndef MILLRACE_CLUSTER_COORDINATOR_SHELL_H
+#define MILLRACE_CLUSTER_COORDINATOR_SHELL_H
+
+#include "net/engine.h"
+
+struct cluster_shell_config {
+    struct net_address listen;
+    const char *state_folder;
+    uint32_t nodes_expected; /* 0: any */
+};
+
+/* Runs until SIGTERM or SIGINT (BASE_OK: all jobs ended, nodes told) or an error. */
+enum base_status cluster_shell_run(const struct cluster_shell_config *config, struct base_error *error);
+
+#endif

@@ -1,0 +1,25 @@
+/* A node's heartbeat: a thread of its own with a connection of its own, so that neither a busy control thread nor a busy worker makes a node seem dead,
+ * and a dead or stopped process does not seem alive. It also notices when the coordinator falls silent. */
+#ifndef MILLRACE_CLUSTER_HEARTBEAT_H
+#define MILLRACE_CLUSTER_HEARTBEAT_H
+
+#include "cluster/message.h"
+
+struct cluster_heartbeat;
+
+struct cluster_heartbeat_config {
+    struct net_address coordinator;
+    const char *name; /* of the node; borrowed until stop */
+    uint64_t incarnation;
+};
+
+/* Starts beating. Only after the coordinator has welcomed the node. */
+enum base_status cluster_heartbeat_start(const struct cluster_heartbeat_config *config,
+                                         struct cluster_heartbeat **heartbeat, struct base_error *error);
+/* Readable once the coordinator is lost (silent, or the connection ended); why is then in cluster_heartbeat_error. */
+int cluster_heartbeat_fd(const struct cluster_heartbeat *heartbeat);
+const struct base_error *cluster_heartbeat_error(const struct cluster_heartbeat *heartbeat);
+/* Ends the thread, at once. */
+void cluster_heartbeat_stop(struct cluster_heartbeat *heartbeat);
+
+#endif

@@ -1,0 +1,213 @@
+/* Words, release and small rules of messages. */
+#include "cluster/message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef MILLRACE_VERSION
+#error "MILLRACE_VERSION comes from cluster/CMakeLists.txt"
+#endif
+
+
+const char *cluster_build_id(void)
+{
+    return MILLRACE_VERSION;
+}
+
+const char *cluster_message_name(enum cluster_message_kind kind)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        CLUSTER_MESSAGE_LIST(X)
+#undef X
+    };
+    return (unsigned)kind < CLUSTER_MESSAGE_COUNT ? names[kind] : "UNKNOWN";
+}
+
+const char *cluster_phase_words(enum cluster_phase phase)
+{
+    static const char *const words[] = {
+#define X(name, text) text,
+        CLUSTER_PHASE_LIST(X)
+#undef X
+    };
+    return (unsigned)phase < CLUSTER_PHASE_COUNT ? words[phase] : "unknown";
+}
+
+const char *cluster_limit_words(enum cluster_limit limit)
+{
+    static const char *const words[] = {
+#define X(name, text) text,
+        CLUSTER_LIMIT_LIST(X)
+#undef X
+    };
+    return (unsigned)limit < CLUSTER_LIMIT_COUNT ? words[limit] : "unknown";
+}
+
+static bool choose(enum cluster_choice choice, bool otherwise)
+{
+    return choice == CLUSTER_CHOICE_DEFAULT ? otherwise : choice == CLUSTER_CHOICE_YES;
+}
+
+void cluster_source_apply(const struct cluster_source *source, struct shuffle_relation *relation)
+{
+    if (source->format != CLUSTER_FORMAT_BY_SUFFIX)
+        relation->format = source->format == CLUSTER_FORMAT_CSV ? SHUFFLE_FORMAT_CSV : SHUFFLE_FORMAT_FIXED;
+    if (source->delimiter)
+        relation->csv.delimiter = source->delimiter;
+    if (source->quote)
+        relation->csv.quote = source->quote;
+    relation->csv.header = choose(source->header, relation->csv.header);
+    relation->csv.empty_is_null = choose(source->empty_is_null, relation->csv.empty_is_null);
+    relation->csv.quoted_empty_is_null = choose(source->quoted_empty_is_null, relation->csv.quoted_empty_is_null);
+}
+
+int cluster_exit_code(enum base_status status)
+{
+    switch (status) {
+    case BASE_OK:
+        return 0;
+    case BASE_NODE_MISSING:
+    case BASE_NODE_REFUSED:
+    case BASE_VERSION:
+        return 3;
+    case BASE_CANCELLED:
+        return 4;
+    default:
+        return 1;
+    }
+}
+
+static void free_hello(struct cluster_hello *hello)
+{
+    free(hello->build);
+    free(hello->name);
+    free(hello->worker);
+    free(hello->engine);
+    free(hello->features);
+    free(hello->engine_reason);
+}
+
+static void free_source(struct cluster_source *source)
+{
+    free(source->text);
+    free(source->schema);
+}
+
+static void free_submit(struct cluster_submit *submit)
+{
+    free_source(&submit->source[0]);
+    free_source(&submit->source[1]);
+    free(submit->on);
+    free(submit->select);
+    free(submit->out);
+}
+
+static void free_report(struct cluster_report *report)
+{
+    free(report->engine);
+    free(report->features);
+    free(report->engine_reason);
+    free(report->limit_words);
+    for (uint32_t i = 0; i < report->node_count; i++)
+        free(report->node[i].name);
+    free(report->node);
+    free(report->link);
+}
+
+static void free_nodes(struct cluster_nodes *nodes)
+{
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        free(nodes->entry[i].name);
+        free(nodes->entry[i].address);
+        free(nodes->entry[i].engine);
+        free(nodes->entry[i].features);
+        free(nodes->entry[i].engine_reason);
+    }
+    free(nodes->entry);
+}
+
+static void free_jobs(struct cluster_jobs *jobs)
+{
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        free(jobs->entry[i].words);
+        free(jobs->entry[i].error);
+    }
+    free(jobs->entry);
+}
+
+static void free_prepare(struct cluster_prepare *prepare)
+{
+    if (prepare->plan) {
+        join_plan_free(prepare->plan);
+        free(prepare->plan);
+    }
+}
+
+void cluster_message_free(struct cluster_message *message)
+{
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_HELLO:
+        free_hello(&message->hello);
+        break;
+    case CLUSTER_MESSAGE_WELCOME:
+        free(message->welcome.build);
+        break;
+    case CLUSTER_MESSAGE_SUBMIT:
+        free_submit(&message->submit);
+        break;
+    case CLUSTER_MESSAGE_REPORT:
+        free_report(&message->report);
+        break;
+    case CLUSTER_MESSAGE_NODES:
+        free_nodes(&message->nodes);
+        break;
+    case CLUSTER_MESSAGE_JOBS:
+        free_jobs(&message->jobs);
+        break;
+    case CLUSTER_MESSAGE_RESOLVE:
+        free_source(&message->resolve.source[0]);
+        free_source(&message->resolve.source[1]);
+        free(message->resolve.out);
+        break;
+    case CLUSTER_MESSAGE_RESOLVED:
+        shuffle_relation_free(&message->resolved.relation[0]);
+        shuffle_relation_free(&message->resolved.relation[1]);
+        break;
+    case CLUSTER_MESSAGE_PREPARE:
+        free_prepare(&message->prepare);
+        break;
+    case CLUSTER_MESSAGE_STEP:
+        free(message->step.sent_bytes);
+        free(message->step.received_bytes);
+        free(message->step.engine);
+        free(message->step.features);
+        free(message->step.engine_reason);
+        break;
+    case CLUSTER_MESSAGE_SURVEY:
+        free(message->survey.lend[0].morsel);
+        free(message->survey.lend[1].morsel);
+        break;
+    case CLUSTER_MESSAGE_SURVEYED:
+        free(message->surveyed.survey[0]);
+        free(message->surveyed.survey[1]);
+        break;
+    case CLUSTER_MESSAGE_START:
+        free(message->start.lend.morsel);
+        break;
+    case CLUSTER_MESSAGE_LEND:
+        free(message->lend.morsel);
+        break;
+    case CLUSTER_MESSAGE_COMMIT:
+        free(message->commit.out);
+        free(message->commit.extension);
+        break;
+    case CLUSTER_MESSAGE_PUBLISH:
+        free(message->publish.out);
+        free(message->publish.text);
+        break;
+    default:
+        break;
+    }
+    memset(message, 0, sizeof *message);
+}

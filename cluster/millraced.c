@@ -1,0 +1,259 @@
+/* The daemon: `millraced coordinator` or `millraced node`. Arguments in, exit code out. */
+#include <argp.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cluster/coordinator_shell.h"
+#include "cluster/message.h"
+#include "cluster/node.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
+enum { DAEMON_WORKERS_MAX = 1024 };
+
+enum daemon_option {
+    OPTION_LISTEN = 'l',
+    OPTION_VERBOSE = 'v',
+    OPTION_STATE = 256,
+    OPTION_NODES,
+    OPTION_NAME,
+    OPTION_COORDINATOR,
+    OPTION_WORKERS,
+    OPTION_MEMORY,
+    OPTION_ENGINE,
+    OPTION_PIN
+};
+
+struct arguments {
+    const char *listen;
+    struct cluster_shell_config coordinator;
+    struct cluster_node_config node;
+    bool has_coordinator;
+};
+
+static uint64_t parse_number(struct argp_state *state, const char *what, const char *text, uint64_t most, bool suffix)
+{
+    char *end;
+    errno = 0;
+    uint64_t value = strtoull(text, &end, 10);
+    uint64_t unit = 1;
+    if (suffix && *end && strchr("kKmMgGtT", *end)) {
+        for (const char *at = "kmgt"; *at; at++) {
+            unit <<= 10;
+            if ((*end | 0x20) == *at)
+                break;
+        }
+        end++;
+        if (end[0] == 'i' && end[1] == 'B')
+            end += 2;
+    }
+    if (errno || end == text || *end || *text == '-' || value > most / unit)
+        argp_error(state, "%s: '%s' is not a number up to %" PRIu64 "%s", what, text, most,
+                   suffix ? ", with K, M, G or T behind it if you like" : "");
+    return value * unit;
+}
+
+static void parse_address(struct argp_state *state, const char *what, const char *text, struct net_address *address)
+{
+    struct base_error error;
+    if (net_address_parse(text, address, &error) != BASE_OK)
+        argp_error(state, "%s: %s", what, error.text);
+}
+
+/* HOST without a port: the workers' listeners take any. */
+static void parse_host(struct argp_state *state, const char *text, struct net_address *address)
+{
+    char with_port[256];
+    const bool bare_v6 = strchr(text, ':') && text[0] != '[';
+    snprintf(with_port, sizeof with_port, bare_v6 ? "[%s]:0" : "%s:0", text);
+    parse_address(state, "--listen", with_port, address);
+}
+
+static error_t parse_coordinator(int key, char *value, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    switch (key) {
+    case OPTION_LISTEN:
+        arguments->listen = value;
+        parse_address(state, "--listen", value, &arguments->coordinator.listen);
+        return 0;
+    case OPTION_STATE:
+        arguments->coordinator.state_folder = value;
+        return 0;
+    case OPTION_NODES:
+        arguments->coordinator.nodes_expected =
+            (uint32_t)parse_number(state, "--nodes", value, CLUSTER_NODES_MAX, false);
+        return 0;
+    case OPTION_VERBOSE:
+        base_log_set_level(BASE_LOG_DEBUG);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is one argument too many", value);
+        return 0;
+    case ARGP_KEY_END:
+        if (!arguments->listen || !arguments->coordinator.state_folder)
+            argp_error(state, "--listen and --state are needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static enum net_engine_kind parse_engine(struct argp_state *state, const char *text)
+{
+    static const char *const names[] = {
+        [NET_ENGINE_AUTO] = "auto", [NET_ENGINE_URING] = "uring", [NET_ENGINE_EPOLL] = "epoll"};
+    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0)
+            return (enum net_engine_kind)i;
+    argp_error(state, "--engine: '%s' is none of auto, uring, epoll", text);
+    return NET_ENGINE_AUTO;
+}
+
+/* Names go into messages, lists and JSON: letters, digits, and - _ . only. */
+static void check_name(struct argp_state *state, const char *name)
+{
+    const size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+    if (!*name || name[good] || strlen(name) > CLUSTER_NAME_BYTES_MAX)
+        argp_error(state, "--name: '%s' is not a name of up to %d letters, digits, '-', '_' or '.'", name,
+                   CLUSTER_NAME_BYTES_MAX);
+}
+
+static error_t parse_node(int key, char *value, struct argp_state *state)
+{
+    struct arguments *arguments = state->input;
+    struct cluster_node_config *node = &arguments->node;
+    switch (key) {
+    case OPTION_NAME:
+        check_name(state, value);
+        node->name = value;
+        return 0;
+    case OPTION_COORDINATOR:
+        parse_address(state, "--coordinator", value, &node->coordinator);
+        arguments->has_coordinator = true;
+        return 0;
+    case OPTION_LISTEN:
+        arguments->listen = value;
+        parse_host(state, value, &node->listen);
+        return 0;
+    case OPTION_WORKERS:
+        node->workers = (uint32_t)parse_number(state, "--workers", value, DAEMON_WORKERS_MAX, false);
+        if (node->workers == 0)
+            argp_error(state, "--workers: at least one is needed");
+        return 0;
+    case OPTION_MEMORY:
+        node->memory_bytes = parse_number(state, "--memory", value, UINT64_C(1) << 50, true);
+        return 0;
+    case OPTION_ENGINE:
+        node->engine = parse_engine(state, value);
+        return 0;
+    case OPTION_PIN:
+        node->pin = true;
+        return 0;
+    case OPTION_VERBOSE:
+        base_log_set_level(BASE_LOG_DEBUG);
+        return 0;
+    case ARGP_KEY_ARG:
+        argp_error(state, "'%s' is one argument too many", value);
+        return 0;
+    case ARGP_KEY_END:
+        if (!node->name || !arguments->has_coordinator || !arguments->listen)
+            argp_error(state, "--name, --coordinator and --listen are needed");
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option coordinator_options[] = {
+    {"listen", OPTION_LISTEN, "ADDRESS", 0, "where nodes and clients connect, such as 127.0.0.1:7400", 0},
+    {"state", OPTION_STATE, "FOLDER", 0, "where decisions and job numbers are kept; made if it does not exist", 0},
+    {"nodes", OPTION_NODES, "N", 0, "run jobs only when N nodes are here (default: with whoever is here)", 0},
+    {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
+    {0}};
+
+static const struct argp_option node_options[] = {
+    {"name", OPTION_NAME, "NAME", 0, "name of this node, unique in the cluster", 0},
+    {"coordinator", OPTION_COORDINATOR, "ADDRESS", 0, "where the coordinator listens, such as 127.0.0.1:7400", 0},
+    {"listen", OPTION_LISTEN, "HOST", 0, "address at which other nodes reach this one's workers", 0},
+    {"workers", OPTION_WORKERS, "W", 0, "worker threads (default: one for each core)", 0},
+    {"memory", OPTION_MEMORY, "BYTES", 0, "budget for buffers and tables; 0: no limit (default: half of the machine's)", 0},
+    {"engine", OPTION_ENGINE, "ENGINE", 0, "auto, uring or epoll (default: auto)", 0},
+    {"pin", OPTION_PIN, NULL, 0, "pin each worker to a core of its own when there are enough", 0},
+    {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
+    {0}};
+
+static int report(enum base_status status, const struct base_error *error)
+{
+    if (status == BASE_OK)
+        return 0;
+    base_log_error("%s", error->text);
+    return status == BASE_VERSION ? EXIT_UNREACHABLE : EXIT_FAILED;
+}
+
+static int run_coordinator(int count, char **values)
+{
+    static const struct argp argp = {.options = coordinator_options,
+                                     .parser = parse_coordinator,
+                                     .doc = "Know the nodes of a cluster, queue jobs and run them."};
+    struct arguments arguments = {0};
+    struct base_error error = {0};
+    base_log_set_name("coordinator");
+    argp_parse(&argp, count, values, 0, NULL, &arguments);
+    return report(cluster_shell_run(&arguments.coordinator, &error), &error);
+}
+
+static int run_node(int count, char **values)
+{
+    static const struct argp argp = {
+        .options = node_options, .parser = parse_node, .doc = "Take part in a cluster with worker threads."};
+    struct arguments arguments = {0};
+    struct base_error error = {0};
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    arguments.node.workers = cores > 0 ? (uint32_t)cores : 1;
+    arguments.node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
+    argp_parse(&argp, count, values, 0, NULL, &arguments);
+    base_log_set_name(arguments.node.name);
+    return report(cluster_node_run(&arguments.node, &error), &error);
+}
+
+static void usage(FILE *to)
+{
+    fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N]\n"
+          "       millraced node --name NAME --coordinator ADDRESS --listen HOST [--workers W]\n"
+          "                      [--memory BYTES] [--engine auto|uring|epoll] [--pin]\n"
+          "       millraced --version\n"
+          "\n"
+          "The daemon of a Millrace cluster: one coordinator, and a node on every machine.\n"
+          "millraced coordinator --help and millraced node --help say more.\n",
+          to);
+}
+
+int main(int count, char **values)
+{
+    argp_err_exit_status = EXIT_USAGE;
+    const char *command = count > 1 ? values[1] : "";
+    if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
+        printf("millraced %s\n", cluster_build_id());
+        return 0;
+    }
+    if (strcmp(command, "--help") == 0 || strcmp(command, "-?") == 0 || strcmp(command, "help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (strcmp(command, "coordinator") != 0 && strcmp(command, "node") != 0) {
+        if (*command)
+            fprintf(stderr, "millraced: '%s' is neither coordinator nor node\n", command);
+        usage(stderr);
+        return EXIT_USAGE;
+    }
+    char name[32];
+    snprintf(name, sizeof name, "millraced %s", command);
+    values[1] = name;
+    return strcmp(command, "node") == 0 ? run_node(count - 1, values + 1) : run_coordinator(count - 1, values + 1);
+}

@@ -1,0 +1,20 @@
+/* The node agent: the control thread of a node daemon. It keeps the connection to the coordinator, gives orders to the crew, and answers. */
+#ifndef MILLRACE_CLUSTER_NODE_H
+#define MILLRACE_CLUSTER_NODE_H
+
+#include "net/engine.h"
+
+struct cluster_node_config {
+    const char *name;
+    struct net_address coordinator;
+    struct net_address listen; /* host part for the workers' data listeners */
+    uint32_t workers;
+    uint64_t memory_bytes; /* 0: unlimited */
+    enum net_engine_kind engine;
+    bool pin;
+};
+
+/* Runs until SIGTERM or SIGINT (BASE_OK: its job was aborted, its attempts removed) or an error that trying again cannot cure. */
+enum base_status cluster_node_run(const struct cluster_node_config *config, struct base_error *error);
+
+#endif

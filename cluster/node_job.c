@@ -1,0 +1,484 @@
+/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., COMMIT, PUBLISH, RELEASE) and each is passed on at once; what
+ * the crew answers is passed back. RELEASE may come at any time. Whatever fails on the way is told as FAILED, and then this node only waits for RELEASE.
+ *
+ * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned before it had finished. Once
+ * finished, they are durable and the coordinator may have decided to keep them: then only its word (COMMIT, or RELEASE with abort) moves them, if need be
+ * after a reconnect (`doubt`). */
+#include "cluster/node_job.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "shuffle/publish.h"
+
+static void say(struct node_job *job, struct cluster_message *message)
+{
+    if (!message->job)
+        message->job = job->id;
+    job->send(job->send_context, message);
+}
+
+static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
+{
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
+    say(job, &message);
+}
+
+static void say_simple(struct node_job *job, enum cluster_message_kind kind, uint64_t id)
+{
+    struct cluster_message message = {.kind = kind, .job = id};
+    say(job, &message);
+}
+
+/* ---- output ---- */
+
+static void output_free(struct node_output *output)
+{
+    free(output->out);
+    free(output->extension);
+    memset(output, 0, sizeof *output);
+}
+
+/* Removes the attempts of all workers: on a file system that nodes share, those of a node that died too. */
+static void output_remove(struct node_output *output)
+{
+    if (!output->job)
+        return;
+    char name[32];
+    join_plan_job_name(output->job, name);
+    shuffle_publish_abort(output->out, name, 0, output->workers, output->extension);
+    output_free(output);
+}
+
+static enum base_status output_begin(struct node_job *job, const struct join_plan *plan, struct base_error *error)
+{
+    if (!plan->out)
+        return BASE_OK;
+    job->output.out = strdup(plan->out);
+    job->output.extension = strdup(join_plan_extension(plan));
+    job->output.workers = plan->workers;
+    if (!job->output.out || !job->output.extension) {
+        output_free(&job->output);
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    }
+    char name[32];
+    join_plan_job_name(plan->job, name);
+    const enum base_status status = shuffle_publish_begin(plan->out, name, error);
+    if (status == BASE_OK)
+        job->output.job = plan->job;
+    else
+        output_free(&job->output);
+    return status;
+}
+
+static void on_commit(struct node_job *job, uint64_t id, const struct cluster_commit *commit)
+{
+    char name[32];
+    struct base_error error;
+    join_plan_job_name(id, name);
+    if (shuffle_publish_commit(commit->out, name, commit->first, commit->count, commit->extension, &error) != BASE_OK) {
+        say_failed(job, id, &error);
+        return;
+    }
+    if (job->doubt.job == id)
+        output_free(&job->doubt);
+    if (job->output.job == id)
+        output_free(&job->output); /* parts now, no attempts */
+    say_simple(job, CLUSTER_MESSAGE_COMMITTED, id);
+}
+
+static void on_publish(struct node_job *job, uint64_t id, const struct cluster_publish *publish)
+{
+    char name[32];
+    struct base_error error;
+    join_plan_job_name(id, name);
+    if (shuffle_publish_success(publish->out, name, publish->text, &error) == BASE_OK)
+        say_simple(job, CLUSTER_MESSAGE_PUBLISHED, id);
+    else
+        say_failed(job, id, &error);
+}
+
+/* ---- resolve ---- */
+
+static enum base_status resolve_one(const struct cluster_source *source, struct shuffle_relation *relation,
+                                    struct base_error *error)
+{
+    char *path = NULL;
+    enum base_status status = shuffle_relation_parse(source->text, relation, &path, error);
+    if (status != BASE_OK)
+        return status;
+    if (path) {
+        cluster_source_apply(source, relation);
+        status = shuffle_relation_list(relation, path, error);
+        if (status == BASE_OK)
+            status = shuffle_relation_resolve_schema(relation, source->schema, error);
+    }
+    free(path);
+    return status;
+}
+
+static enum base_status on_resolve(struct node_job *job, uint64_t id, const struct cluster_resolve *resolve,
+                                   struct base_error *error)
+{
+    if (job->id)
+        return base_error_set(error, BASE_PROTOCOL, "told of job %llu while job %llu is not over",
+                              (unsigned long long)id, (unsigned long long)job->id);
+    job->id = id;
+    struct cluster_message answer;
+    memset(&answer, 0, sizeof answer);
+    answer.kind = CLUSTER_MESSAGE_RESOLVED;
+    answer.resolved.relation_count = resolve->source_count;
+    struct base_error why;
+    enum base_status status = BASE_OK;
+    if (resolve->out)
+        status = shuffle_publish_check(resolve->out, &why);
+    for (uint32_t i = 0; i < resolve->source_count && status == BASE_OK; i++)
+        status = resolve_one(&resolve->source[i], &answer.resolved.relation[i], &why);
+    if (status == BASE_OK)
+        say(job, &answer);
+    else
+        say_failed(job, id, &why);
+    cluster_message_free(&answer);
+    return BASE_OK;
+}
+
+/* ---- prepare ---- */
+
+static enum base_status keep_side(struct node_side *side, const struct shuffle_relation *relation, uint64_t capacity,
+                                  bool survey, struct base_error *error)
+{
+    side->capacity = capacity;
+    side->survey = survey;
+    side->generated = relation->placement == SHUFFLE_GENERATED;
+    side->rows = relation->generator.rows;
+    side->file_count = relation->file_count;
+    side->file_bytes = calloc((size_t)relation->file_count + 1, sizeof *side->file_bytes);
+    if (!side->file_bytes)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        side->file_bytes[i] = relation->file[i].bytes;
+    return BASE_OK;
+}
+
+/* What of the plan is needed after the crew has taken it. */
+static enum base_status keep_plan(struct node_job *job, const struct cluster_prepare *prepare, struct base_error *error)
+{
+    const struct join_plan *plan = prepare->plan;
+    const struct join_node *self = &plan->node[prepare->node];
+    if (strcmp(self->name, job->node_name) != 0 || self->count != job->workers)
+        return base_error_set(error, BASE_PROTOCOL, "the plan takes this node for %s with %u workers", self->name,
+                              self->count);
+    job->node = calloc(plan->node_count, sizeof *job->node);
+    if (!job->node)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    memcpy(job->node, plan->node, plan->node_count * sizeof *job->node);
+    job->node_count = plan->node_count;
+    job->sides = plan->sides;
+    for (uint32_t side = 0; side < plan->sides; side++) {
+        const enum base_status status = keep_side(&job->side[side], &plan->side[side].relation,
+                                                  prepare->morsel_capacity[side], prepare->survey[side], error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}
+
+static enum base_status on_prepare(struct node_job *job, struct cluster_prepare *prepare, struct base_error *error)
+{
+    if (job->prepared || job->node)
+        return base_error_set(error, BASE_PROTOCOL, "told twice to prepare");
+    enum base_status status = keep_plan(job, prepare, error);
+    if (status == BASE_OK)
+        status = output_begin(job, prepare->plan, error);
+    if (status != BASE_OK)
+        return status;
+    const uint32_t first = prepare->plan->node[prepare->node].first;
+    status = cluster_crew_prepare(job->crew, prepare->plan, first, prepare->morsel_capacity, prepare->survey, error);
+    job->prepared = status == BASE_OK;
+    return status;
+}
+
+/* ---- morsels ---- */
+
+/* Morsels come from outside: they must lie in the relation. */
+static enum base_status check_lend(const struct node_job *job, const struct cluster_lend *lend,
+                                   struct base_error *error)
+{
+    const struct node_side *side = &job->side[lend->side];
+    if (lend->side >= job->sides && lend->count > 0)
+        return base_error_set(error, BASE_PROTOCOL, "morsels of a side that the job does not have");
+    for (uint64_t i = 0; i < lend->count; i++) {
+        const struct shuffle_morsel *morsel = &lend->morsel[i];
+        const bool inside = side->generated ? morsel->end <= side->rows
+                                            : morsel->file < side->file_count && morsel->end <= side->file_bytes[morsel->file];
+        if (!inside || morsel->index >= side->capacity)
+            return base_error_set(error, BASE_PROTOCOL, "a morsel outside of its relation");
+    }
+    return BASE_OK;
+}
+
+static enum base_status on_lend(struct node_job *job, const struct cluster_lend *lend, struct base_error *error)
+{
+    const enum base_status status = check_lend(job, lend, error);
+    return status == BASE_OK ? cluster_crew_lend(job->crew, lend->side, lend->morsel, lend->count, lend->end, error)
+                             : status;
+}
+
+static enum base_status on_survey_side(struct node_job *job, uint32_t side, const struct cluster_lend *lend,
+                                       struct base_error *error)
+{
+    struct node_side *of = &job->side[side];
+    if (!of->survey)
+        return BASE_OK;
+    if (lend->side != side || of->survey_index)
+        return base_error_set(error, BASE_PROTOCOL, "a survey that was not announced");
+    enum base_status status = check_lend(job, lend, error);
+    if (status != BASE_OK)
+        return status;
+    of->survey_index = calloc(lend->count + 1, sizeof *of->survey_index);
+    if (!of->survey_index)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a survey");
+    of->survey_count = lend->count;
+    for (uint64_t i = 0; i < lend->count; i++)
+        of->survey_index[i] = lend->morsel[i].index;
+    return cluster_crew_lend_survey(job->crew, side, lend->morsel, lend->count, true, error);
+}
+
+static enum base_status on_survey(struct node_job *job, const struct cluster_survey *survey, struct base_error *error)
+{
+    for (uint32_t side = 0; side < job->sides; side++) {
+        const enum base_status status = on_survey_side(job, side, &survey->lend[side], error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return cluster_crew_survey(job->crew, error);
+}
+
+static void say_surveyed(struct node_job *job)
+{
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_SURVEYED;
+    bool complete = true;
+    for (uint32_t side = 0; side < job->sides; side++) {
+        const struct node_side *of = &job->side[side];
+        struct shuffle_survey *found = calloc(of->survey_count + 1, sizeof *found);
+        message.surveyed.survey[side] = found;
+        message.surveyed.count[side] = of->survey_count;
+        complete &= found != NULL;
+        for (uint64_t i = 0; found && i < of->survey_count; i++) {
+            found[i] = *cluster_crew_surveyed(job->crew, side, of->survey_index[i]);
+            found[i].index = of->survey_index[i];
+        }
+    }
+    struct base_error error;
+    if (complete)
+        say(job, &message);
+    else if (base_error_set(&error, BASE_NO_MEMORY, "no memory for the result of a survey") != BASE_OK)
+        say_failed(job, job->id, &error);
+    free(message.surveyed.survey[0]);
+    free(message.surveyed.survey[1]);
+}
+
+/* ---- steps and ends ---- */
+
+static void say_finished(struct node_job *job)
+{
+    const char *engine, *features, *reason;
+    cluster_crew_engine(job->crew, &engine, &features, &reason);
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_STEP;
+    struct cluster_step *step = &message.step;
+    step->step = JOIN_STEP_FINISHED;
+    step->has_report = true;
+    step->node_count = job->node_count;
+    step->engine = (char *)(uintptr_t)engine;
+    step->features = (char *)(uintptr_t)features;
+    step->engine_reason = (char *)(uintptr_t)(reason ? reason : "");
+    uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
+    struct base_error error;
+    if (bytes) {
+        step->sent_bytes = bytes;
+        step->received_bytes = bytes + job->node_count;
+        cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
+        say(job, &message);
+    } else {
+        base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
+        say_failed(job, job->id, &error);
+    }
+    free(bytes);
+}
+
+static void forget(struct node_job *job)
+{
+    for (uint32_t side = 0; side < 2; side++) {
+        free(job->side[side].file_bytes);
+        free(job->side[side].survey_index);
+        memset(&job->side[side], 0, sizeof job->side[side]);
+    }
+    free(job->node);
+    job->node = NULL;
+    job->node_count = job->sides = 0;
+    job->prepared = job->releasing = job->finished = job->running = job->abort = false;
+    job->id = 0;
+}
+
+/* The crew holds nothing of the job any more. */
+static void closed(struct node_job *job)
+{
+    if (job->abort)
+        output_remove(&job->output);
+    else if (job->output.job) { /* finished, but no word on what becomes of it */
+        output_free(&job->doubt);
+        job->doubt = job->output;
+        memset(&job->output, 0, sizeof job->output);
+    }
+    const uint64_t id = job->id;
+    forget(job);
+    say_simple(job, CLUSTER_MESSAGE_CLOSED, id);
+}
+
+static void release(struct node_job *job, bool abort)
+{
+    if (job->releasing)
+        return;
+    job->releasing = true;
+    job->running = false;
+    job->abort = abort;
+    if (job->prepared)
+        cluster_crew_release(job->crew, abort); /* -> CLOSED */
+    else
+        closed(job);
+}
+
+static void on_release(struct node_job *job, uint64_t id, const struct cluster_release *order)
+{
+    if (job->id == id) {
+        release(job, order->abort);
+        return;
+    }
+    if (job->doubt.job == id && order->abort)
+        output_remove(&job->doubt);
+    say_simple(job, CLUSTER_MESSAGE_CLOSED, id);
+}
+
+void node_job_abandon(struct node_job *job)
+{
+    if (job->id)
+        release(job, !(job->finished && job->output.job));
+}
+
+void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event)
+{
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_LOW, .low = {.side = event->side}};
+    if (event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED) {
+        job->prepared = false;
+        if (job->releasing)
+            closed(job);
+        return;
+    }
+    if (!job->prepared || job->releasing)
+        return;
+    if (event->kind == CLUSTER_CREW_FAILED) {
+        job->running = false;
+        base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
+        say_failed(job, job->id, &event->error);
+    } else if (event->kind == CLUSTER_CREW_LOW) {
+        say(job, &message);
+    } else if (event->step == JOIN_STEP_SURVEYED) {
+        say_surveyed(job);
+    } else if (event->step == JOIN_STEP_FINISHED) {
+        job->running = false;
+        job->finished = true;
+        say_finished(job);
+    } else {
+        struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
+        say(job, &step);
+    }
+}
+
+void node_job_progress(struct node_job *job)
+{
+    if (!job->running)
+        return;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_NODE_PROGRESS,
+                                      .node_progress = {.rows = cluster_crew_progress_rows(job->crew)}};
+    say(job, &message);
+}
+
+static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
+{
+    enum base_status status = on_lend(job, &order->lend, error);
+    if (status == BASE_OK)
+        status = cluster_crew_start(job->crew, order->pass, error);
+    job->running = status == BASE_OK;
+    return status;
+}
+
+/* Orders that need the job to be prepared. */
+static enum base_status crew_order(struct node_job *job, const struct cluster_message *message,
+                                   struct base_error *error)
+{
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_SURVEY:
+        return on_survey(job, &message->survey, error);
+    case CLUSTER_MESSAGE_CONNECT:
+        return cluster_crew_connect(job->crew, error);
+    case CLUSTER_MESSAGE_START:
+        return start(job, &message->start, error);
+    case CLUSTER_MESSAGE_LEND:
+        return on_lend(job, &message->lend, error);
+    default:
+        return base_error_set(error, BASE_PROTOCOL, "%s is no order to a node", cluster_message_name(message->kind));
+    }
+}
+
+enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
+{
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_RESOLVE:
+        return on_resolve(job, message->job, &message->resolve, error);
+    case CLUSTER_MESSAGE_RELEASE:
+        on_release(job, message->job, &message->release);
+        return BASE_OK;
+    case CLUSTER_MESSAGE_COMMIT:
+        on_commit(job, message->job, &message->commit);
+        return BASE_OK;
+    case CLUSTER_MESSAGE_PUBLISH:
+        on_publish(job, message->job, &message->publish);
+        return BASE_OK;
+    default:
+        break;
+    }
+    if (!job->id || message->job != job->id)
+        return base_error_set(error, BASE_PROTOCOL, "%s for job %llu, which is not this node's",
+                              cluster_message_name(message->kind), (unsigned long long)message->job);
+    if (job->releasing)
+        return BASE_OK;
+    struct base_error why;
+    enum base_status status;
+    if (message->kind == CLUSTER_MESSAGE_PREPARE)
+        status = on_prepare(job, &message->prepare, &why);
+    else if (!job->prepared)
+        status = base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared",
+                                cluster_message_name(message->kind));
+    else
+        status = crew_order(job, message, &why);
+    if (status != BASE_OK)
+        say_failed(job, job->id, &why);
+    return BASE_OK;
+}
+
+bool node_job_idle(const struct node_job *job)
+{
+    return job->id == 0;
+}
+
+void node_job_close(struct node_job *job)
+{
+    forget(job);
+    output_free(&job->output);
+    output_free(&job->doubt);
+}

@@ -1,0 +1,59 @@
+/* A node's part in a job: from orders of the coordinator to orders to the crew, and back. Inside the node agent. */
+#ifndef MILLRACE_CLUSTER_NODE_JOB_H
+#define MILLRACE_CLUSTER_NODE_JOB_H
+
+#include "cluster/crew.h"
+#include "cluster/message.h"
+
+/* Sends a message to the coordinator, or drops it when there is no connection (the coordinator then counts this node as lost anyway). */
+typedef void cluster_node_send_fn(void *context, const struct cluster_message *message);
+
+struct node_side {
+    bool generated;
+    uint64_t rows;       /* generated */
+    uint32_t file_count; /* else */
+    uint64_t *file_bytes;
+    uint64_t capacity;
+    bool survey;
+    uint64_t survey_count;
+    uint64_t *survey_index; /* morsels this node surveys */
+};
+
+/* Where a job's parts are, on this node. */
+struct node_output {
+    uint64_t job; /* 0: none */
+    char *out, *extension;
+    uint32_t workers; /* of the whole cluster */
+};
+
+struct node_job {
+    const char *node_name;
+    struct cluster_crew *crew;
+    uint32_t workers;
+    cluster_node_send_fn *send;
+    void *send_context;
+
+    uint64_t id;    /* 0: idle */
+    bool prepared;  /* the crew has it, until CLOSED */
+    bool releasing, abort;
+    bool finished;  /* parts are durable: only the coordinator's decision says what becomes of them */
+    bool running;   /* a pass runs */
+    uint32_t node_count;
+    struct join_node *node;
+    struct node_side side[2];
+    uint32_t sides;
+    struct node_output output;
+    struct node_output doubt; /* of an earlier job whose decision this node did not hear */
+};
+
+/* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must be ended. */
+enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error);
+/* Handles what the crew tells. */
+void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event);
+/* The coordinator is gone, or this process ends: the job is aborted, in its own time. */
+void node_job_abandon(struct node_job *job);
+void node_job_progress(struct node_job *job);
+bool node_job_idle(const struct node_job *job);
+void node_job_close(struct node_job *job);
+
+#endif
