@@ -173,6 +173,8 @@ static enum base_status gen_next(struct shuffle_scan *scan, struct base_error *e
         rows = base_min_u64(rows, gen->preload_end - gen->at);
         from = gen->preloaded + (gen->at - gen->preload_begin) * gen->row_bytes;
     } else {
+        if (gen->at < gen->preload_begin)
+            rows = base_min_u64(rows, gen->preload_begin - gen->at);
         make_batch(gen, gen->at, rows, gen->block);
     }
     gen->at += rows;

@@ -17,7 +17,7 @@
 
 #include "base/log.h"
 
-enum { MARKER_WAIT_MS = 2000 };
+enum { MARKER_WAIT_MS = 1000 };
 
 static char *format_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
