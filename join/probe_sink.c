@@ -92,3 +92,8 @@ void join_probe_sink_turn(struct shuffle_sink *sink, uint32_t output_rows_max)
 {
     probe_sink(sink)->turn_rows_left = output_rows_max;
 }
+
+bool join_probe_sink_spent(const struct shuffle_sink *sink)
+{
+    return ((const struct probe_sink *)sink)->turn_rows_left == 0;
+}

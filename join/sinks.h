@@ -25,6 +25,8 @@ struct join_probe_sink_config {
 enum base_status join_probe_sink_open(const struct join_probe_sink_config *config, struct shuffle_sink **sink,
                                       struct base_error *error);
 void join_probe_sink_turn(struct shuffle_sink *sink, uint32_t output_rows_max);
+/* Is this turn's budget spent? Then what said BUSY can go on next turn without waiting for any completion. */
+bool join_probe_sink_spent(const struct shuffle_sink *sink);
 /* Gives collected pairs to the output: BASE_OK when none is left, BASE_BUSY when the output has no room yet. The end of
  * a probe calls it until OK. */
 enum base_status join_probe_sink_drain(struct shuffle_sink *sink, struct base_error *error);

@@ -418,7 +418,7 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     default:
         break;
     }
-    return worked;
+    return worked || (task->passes == TASK_PASSES && join_probe_sink_spent(task->sink[1]));
 }
 
 static void task_event(struct shuffle_task *base, const struct net_event *event)

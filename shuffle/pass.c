@@ -113,7 +113,7 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
     const uint32_t before = pass->cursor;
     const enum base_status status = shuffle_exchange_append(pass->config.exchange, pass->batch, pass->hash,
                                                             pass->destination, &pass->cursor, error);
-    if (pass->cursor > before)
+    if (pass->cursor > before || status == BASE_OK)
         *worked = true;
     if (status == BASE_OK)
         pass->batch = NULL;

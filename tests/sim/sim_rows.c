@@ -1,0 +1,101 @@
+#include "sim_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/assert.h"
+
+static void rows_text(struct base_random *random, struct sim_row *row)
+{
+    static const char letters[] = "abcxyz ,\"\n\r01";
+    row->text_null = base_random_chance(random, 1, 12);
+    row->text_bytes = row->text_null ? 0 : (uint32_t)base_random_below(random, sizeof row->text);
+    for (uint32_t i = 0; i < row->text_bytes; i++)
+        row->text[i] = letters[base_random_below(random, sizeof letters - 1)];
+}
+
+void sim_rows_make(struct base_random *random, uint32_t count, uint64_t key_count, struct sim_rows *rows)
+{
+    rows->count = count;
+    rows->row = calloc(count + 1, sizeof *rows->row);
+    BASE_ASSERT(rows->row != NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sim_row *row = &rows->row[i];
+        row->key_null = base_random_chance(random, 1, 15);
+        row->key = (int64_t)base_random_below(random, key_count) - (int64_t)(key_count / 2);
+        rows_text(random, row);
+    }
+}
+
+void sim_rows_free(struct sim_rows *rows)
+{
+    free(rows->row);
+    rows->row = NULL;
+}
+
+static void rows_write_text(FILE *file, const struct sim_row *row, bool quote)
+{
+    bool needed = row->text_bytes == 0;
+    for (uint32_t i = 0; i < row->text_bytes; i++)
+        needed |= strchr(",\"\n\r", row->text[i]) != NULL;
+    if (!needed && !quote) {
+        fwrite(row->text, 1, row->text_bytes, file);
+        return;
+    }
+    fputc('"', file);
+    for (uint32_t i = 0; i < row->text_bytes; i++) {
+        if (row->text[i] == '"')
+            fputc('"', file);
+        fputc(row->text[i], file);
+    }
+    fputc('"', file);
+}
+
+void sim_rows_write(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path)
+{
+    FILE *file = fopen(path, "w");
+    BASE_ASSERT(file != NULL);
+    fprintf(file, "%skey:int64?,%stext:string?", prefix, prefix);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const struct sim_row *row = &rows->row[i];
+        fputs(base_random_chance(random, 1, 3) ? "\r\n" : "\n", file);
+        if (!row->key_null)
+            fprintf(file, base_random_chance(random, 1, 4) ? "\"%lld\"" : "%lld", (long long)row->key);
+        fputc(',', file);
+        if (!row->text_null)
+            rows_write_text(file, row, base_random_chance(random, 1, 4));
+    }
+    if (base_random_chance(random, 1, 2) || rows->count == 0)
+        fputc('\n', file);
+    BASE_ASSERT(fclose(file) == 0);
+}
+
+static uint8_t *rows_encode(uint8_t *to, bool null, const void *bytes, uint32_t count)
+{
+    *to++ = !null;
+    if (null)
+        return to;
+    memcpy(to, &count, sizeof count);
+    memcpy(to + sizeof count, bytes, count);
+    return to + sizeof count + count;
+}
+
+void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, uint64_t *count, uint64_t *checksum)
+{
+    *count = *checksum = 0;
+    for (uint32_t i = 0; i < left->count; i++)
+        for (uint32_t j = 0; j < right->count; j++) {
+            const struct sim_row *a = &left->row[i], *b = &right->row[j];
+            if (a->key_null || b->key_null || a->key != b->key)
+                continue;
+            uint8_t row[2 * (13 + 5 + sizeof a->text)];
+            uint8_t *end = rows_encode(row, false, &a->key, sizeof a->key);
+            end = rows_encode(end, a->text_null, a->text, a->text_bytes);
+            end = rows_encode(end, false, &b->key, sizeof b->key);
+            end = rows_encode(end, b->text_null, b->text, b->text_bytes);
+            *checksum += XXH3_64bits(row, (size_t)(end - row));
+            ++*count;
+        }
+}
