@@ -178,6 +178,23 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
     return status;
 }
 
+/* Lets time pass to what is due next, or else to the earliest deadline of a task. False: nothing will ever happen. */
+static bool sim_pass_time(struct sim_cluster *cluster)
+{
+    if (net_sim_advance(cluster->world, UINT64_MAX))
+        return true;
+    uint64_t deadline_ns = UINT64_MAX;
+    for (uint32_t w = 0; w < cluster->workers; w++) {
+        const struct shuffle_task *task = shuffle_worker_task(cluster->worker[w].worker);
+        if (task != NULL)
+            deadline_ns = base_min_u64(deadline_ns, task->ops->deadline_ns(task));
+    }
+    if (deadline_ns == UINT64_MAX || deadline_ns <= net_sim_now_ns(cluster->world))
+        return false;
+    net_sim_advance(cluster->world, deadline_ns);
+    return true;
+}
+
 /* Turns workers in random order with random budgets until `step` was reached by all, or by none when something failed.
  */
 static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
@@ -199,7 +216,7 @@ static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
         cluster->out->turns += cluster->workers;
         if (cluster->reached[step] == cluster->workers)
             break;
-        if ((!worked && !net_sim_advance(cluster->world, UINT64_MAX)) || cluster->out->turns > SIM_TURNS_MAX) {
+        if ((!worked && !sim_pass_time(cluster)) || cluster->out->turns > SIM_TURNS_MAX) {
             if (step != JOIN_STEP_CLOSED && cluster->out->status != BASE_OK)
                 return false;
             cluster->out->deadlock = true;
