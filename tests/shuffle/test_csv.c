@@ -217,6 +217,53 @@ static void test_types_and_projection(void **state)
     shuffle_relation_free(&relation);
 }
 
+/* Integers of every length, with and without sign, and with a wrong byte at every place. */
+static void test_integers(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct text file = {0}, expected = {0}, rows = {0};
+    static const char digits[] = "9182736450918273645";
+    text_printf(&file, "n:int64\n");
+    for (int count = 1; count <= 18; count++)
+        for (int from = 0; from + count <= 19; from++)
+            for (int sign = 0; sign < 3; sign++) {
+                const char *first = digits + from;
+                text_printf(&file, "%.*s%.*s\n", sign > 0, sign == 1 ? "-" : "+", count, first);
+                while (*first == '0' && first + 1 < digits + from + count)
+                    first++;
+                text_printf(&expected, "[%.*s%.*s]\n", sign == 1 && *first != '0', "-",
+                            (int)(digits + from + count - first), first);
+            }
+    struct shuffle_relation relation;
+    assert_ok(harness_relation(harness_write(harness, "t.csv", file.data, file.bytes), NULL, &relation, &error));
+    const struct harness_scan how = {.morsel_bytes = 1 << 20};
+    assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+    assert_string_equal(rows.data, expected.data);
+    shuffle_relation_free(&relation);
+    static const char wrong[] = "/:; \x01\x3f\xb1-.x";
+    for (int count = 1; count <= 17; count++) {
+        for (int at = 0; at < count; at++) {
+            char line[32];
+            memcpy(line, "n:int64\n", 8);
+            memcpy(line + 8, digits, 18);
+            line[8 + at] = wrong[(count + at) % (int)(sizeof wrong - 1)];
+            if (at == 0 && line[8] == '-' && count > 1)
+                line[8] = ' ';
+            harness_write(harness, "t.csv", line, 8 + (size_t)count);
+            char path[128];
+            snprintf(path, sizeof path, "%s/t.csv", harness->directory);
+            assert_ok(harness_relation(path, NULL, &relation, &error));
+            assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
+            assert_text("is not an integer");
+            shuffle_relation_free(&relation);
+        }
+    }
+    free(file.data);
+    free(expected.data);
+    free(rows.data);
+}
+
 static void test_null_options(void **state)
 {
     struct harness *harness = *state;
@@ -396,6 +443,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_header, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_random_texts, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_types_and_projection, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_integers, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_null_options, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),

@@ -1,0 +1,422 @@
+/* Outputs: what is written reads back as the same rows, for every type, buffer size and edge; the checksum is the
+ * documented one; errors name path and cause. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "scan_harness.h"
+#include "shuffle/output.h"
+#include "shuffle/value.h"
+
+enum { ROWS_MAX = 2000 };
+
+/* Rows as bytes, in a layout. */
+struct rows {
+    struct shuffle_schema schema;
+    struct shuffle_layout layout;
+    uint32_t count;
+    const uint8_t *row[ROWS_MAX];
+};
+
+static struct rows rows_of(struct harness *harness, const char *csv, size_t bytes, const char *declared)
+{
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    struct rows rows = {0};
+    uint32_t all[64];
+    for (uint32_t i = 0; i < 64; i++)
+        all[i] = i;
+    assert_ok(harness_relation(harness_write(harness, "rows.csv", csv, bytes), declared, &relation, &error));
+    const struct shuffle_scan_config config = {.engine = harness->engine,
+                                               .governor = harness->governor,
+                                               .relation = &relation,
+                                               .project = all,
+                                               .project_count = relation.schema.count};
+    const struct shuffle_morsel morsel = {.end = bytes, .line = 1};
+    struct shuffle_scan *scan;
+    assert_ok(shuffle_scan_open(&config, &scan, &error));
+    assert_ok(shuffle_scan_begin(scan, &morsel, &error));
+    const struct shuffle_batch *batch;
+    for (enum base_status status; (status = shuffle_scan_next(scan, &batch, &error)) != BASE_END;) {
+        for (uint32_t r = 0; status == BASE_OK && r < batch->rows; r++) {
+            const struct shuffle_layout *layout = shuffle_scan_layout(scan);
+            uint8_t *row = malloc(shuffle_batch_row_bytes(layout, batch, r));
+            shuffle_batch_encode_row(layout, batch, r, row);
+            rows.row[rows.count++] = row;
+        }
+        if (status == BASE_BUSY)
+            harness_turn(harness);
+        else
+            assert_ok(status);
+    }
+    while (!shuffle_scan_idle(scan))
+        harness_turn(harness);
+    shuffle_scan_close(scan);
+    assert_ok(shuffle_schema_copy(&relation.schema, &rows.schema, &error));
+    assert_ok(shuffle_layout_prepare(&rows.schema, &rows.layout, &error));
+    shuffle_relation_free(&relation);
+    return rows;
+}
+
+static void rows_free(struct rows *rows)
+{
+    for (uint32_t i = 0; i < rows->count; i++)
+        free((void *)(uintptr_t)rows->row[i]);
+    shuffle_schema_free(&rows->schema);
+    shuffle_layout_free(&rows->layout);
+}
+
+/* Writes all rows, both sides, to the output, closes it. */
+static enum base_status write_all(struct harness *harness, const struct shuffle_output_config *config,
+                                  const uint8_t *const *left, const uint8_t *const *right, uint32_t count,
+                                  uint64_t *checksum, struct base_error *error)
+{
+    struct shuffle_output *output;
+    enum base_status status = shuffle_output_open(config, &output, error);
+    if (status != BASE_OK)
+        return status;
+    uint32_t taken = 0;
+    while ((status = shuffle_output_write(output, left, right, count, &taken, error)) == BASE_BUSY)
+        harness_turn(harness);
+    if (status == BASE_OK) {
+        assert_int_equal(taken, count);
+        while ((status = shuffle_output_finish(output, error)) == BASE_BUSY)
+            harness_turn(harness);
+    }
+    if (status == BASE_OK) {
+        assert_int_equal(shuffle_output_finish(output, error), BASE_OK);
+        assert_int_equal(shuffle_output_rows(output), count);
+        *checksum = shuffle_output_checksum(output);
+        if (config->path != NULL) {
+            size_t bytes;
+            free(harness_read(config->path, &bytes));
+            assert_int_equal(shuffle_output_bytes(output), bytes);
+        }
+    }
+    while (!shuffle_output_idle(output))
+        harness_turn(harness);
+    shuffle_output_close(output);
+    return status;
+}
+
+/* The documented checksum, from the rows' text of what was asked for. */
+static uint64_t checksum_of(const struct shuffle_output_config *config, const uint8_t *const *left,
+                            const uint8_t *const *right, uint32_t count)
+{
+    uint64_t sum = 0;
+    for (uint32_t r = 0; r < count; r++) {
+        struct text encoding = {0};
+        for (uint32_t i = 0; i < config->item_count; i++) {
+            const uint32_t side = config->item[i].side, column = config->item[i].column;
+            const uint8_t *row = side == 0 ? left[r] : right == NULL ? NULL : right[r];
+            uint32_t bytes;
+            if (row == NULL || shuffle_row_null(config->layout[side], row, column)) {
+                text_add(&encoding, "\0", 1);
+                continue;
+            }
+            const uint8_t *value = shuffle_row_value(config->layout[side], row, column, &bytes);
+            text_add(&encoding, "\1", 1);
+            text_add(&encoding, &bytes, 4);
+            text_add(&encoding, value, bytes);
+        }
+        sum += XXH3_64bits(encoding.data, encoding.bytes);
+        free(encoding.data);
+    }
+    return sum;
+}
+
+static const char every_type[] =
+    "b,i8,i16,i32,i64,u8,u16,u32,u64,f32,f64,de,da,ts,s,bi,fx\n"
+    "true,-1,-2,-3,-4,1,2,3,4,0.1,-0.0,-1.50,2024-02-29,2024-02-29 01:02:03.000004,plain,\\x00ff,\\x0a0b\n"
+    ",,,,,,,,,,,,,,,,\n"
+    "f,1,1,1,1,1,1,1,1,NaN,-inf,0.01,+20000-01-01,1969-12-31,\"\",\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1e-30,1e300,0,0000-01-01,1969-12-31,\"a,b\",\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1,1,0,0000-01-01,1969-12-31,\"line\nbreak\",\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1,1,0,0000-01-01,1969-12-31,\"qu\"\"ote\"\"\",\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1,1,0,0000-01-01,1969-12-31,\"cr\r\",\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1,1,0,0000-01-01,1969-12-31,\xef\xbb\xbf,\\x,\\x0000\n"
+    "f,1,1,1,1,1,1,1,1,1,1,0,0000-01-01,1969-12-31, blank ,\\x,\\x0000\n";
+static const char every_schema[] =
+    "b:bool?,i8:int8?,i16:int16?,i32:int32?,i64:int64?,u8:uint8?,u16:uint16?,u32:uint32?,"
+    "u64:uint64?,f32:float32?,f64:float64?,de:decimal(10,2)?,da:date?,ts:timestamp?,"
+    "s:string?,bi:binary?,fx:binary(2)?";
+
+/* Scans the file back; its rows must have the bytes of the rows written. */
+static void reads_back(struct harness *harness, const char *path, const struct rows *expected)
+{
+    size_t bytes;
+    char *data = harness_read(path, &bytes);
+    struct rows rows = rows_of(harness, data, bytes, NULL);
+    assert_true(shuffle_schema_equal(&rows.schema, &expected->schema));
+    assert_int_equal(rows.count, expected->count);
+    for (uint32_t r = 0; r < rows.count; r++) {
+        const uint64_t row_bytes = shuffle_row_bytes(&rows.layout, rows.row[r]);
+        assert_int_equal(row_bytes, shuffle_row_bytes(&expected->layout, expected->row[r]));
+        assert_memory_equal(rows.row[r], expected->row[r], row_bytes);
+    }
+    rows_free(&rows);
+    free(data);
+}
+
+static void all_items(struct shuffle_output_item *item, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        item[i] = (struct shuffle_output_item){0, i};
+}
+
+static void test_csv_reads_back(void **state)
+{
+    struct harness *harness = *state;
+    static const uint32_t buffers[] = {1, 2, 7, 100, 700, 4096, 0};
+    struct rows rows = rows_of(harness, every_type, sizeof every_type - 1, every_schema);
+    struct shuffle_output_item item[17];
+    all_items(item, 17);
+    char path[128];
+    snprintf(path, sizeof path, "%s/.attempt", harness->directory);
+    for (size_t b = 0; b < sizeof buffers / sizeof *buffers; b++) {
+        for (uint32_t writes = 1; writes < 4; writes += 2) {
+            struct base_error error = {0};
+            uint64_t checksum = 0;
+            const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
+                                                         .engine = harness->engine,
+                                                         .governor = harness->governor,
+                                                         .layout = {&rows.layout},
+                                                         .schema = &rows.schema,
+                                                         .item = item,
+                                                         .item_count = 17,
+                                                         .path = path,
+                                                         .csv_header = true,
+                                                         .buffer_bytes = buffers[b],
+                                                         .writes_in_flight = writes};
+            assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
+            assert_int_equal(checksum, checksum_of(&config, rows.row, NULL, rows.count));
+            reads_back(harness, path, &rows);
+            unlink(path);
+        }
+    }
+    rows_free(&rows);
+}
+
+static void test_csv_text(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct rows rows = rows_of(harness, every_type, sizeof every_type - 1, every_schema);
+    struct shuffle_schema result = {0};
+    assert_ok(shuffle_schema_parse("\"s,\"\"1\":string?,de:decimal(10,2)?,right:string?", &result, &error));
+    static const struct shuffle_output_item item[] = {{0, 14}, {0, 11}, {1, 14}};
+    char path[128];
+    snprintf(path, sizeof path, "%s/.attempt", harness->directory);
+    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
+                                                 .engine = harness->engine,
+                                                 .governor = harness->governor,
+                                                 .layout = {&rows.layout, &rows.layout},
+                                                 .schema = &result,
+                                                 .item = item,
+                                                 .item_count = 3,
+                                                 .path = path,
+                                                 .csv_header = true};
+    const uint8_t *left[] = {rows.row[0], NULL, rows.row[2], rows.row[3], rows.row[1]};
+    const uint8_t *right[] = {NULL, rows.row[0], rows.row[4], rows.row[5], NULL};
+    uint64_t checksum = 0;
+    assert_ok(write_all(harness, &config, left, right, 5, &checksum, &error));
+    assert_int_equal(checksum, checksum_of(&config, left, right, 5));
+    size_t bytes;
+    char *text = harness_read(path, &bytes);
+    assert_string_equal(text, "\"\"\"s,\"\"\"\"1\"\":string?\",\"de:decimal(10,2)?\",right:string?\n"
+                              "plain,-1.50,\n"
+                              ",,plain\n"
+                              "\"\",0.01,\"line\nbreak\"\n"
+                              "\"a,b\",0.00,\"qu\"\"ote\"\"\"\n"
+                              ",,\n");
+    free(text);
+    shuffle_schema_free(&result);
+    rows_free(&rows);
+}
+
+static void test_fixed_reads_back(void **state)
+{
+    struct harness *harness = *state;
+    static const char csv[] = "a,b,c,d\n1,2,\\x0102,0.5\n,3,,\n-5,4,\\xffff,-0.0\n";
+    struct rows rows = rows_of(harness, csv, sizeof csv - 1, "a:int64?,b:int16,c:binary(2)?,d:float64?");
+    struct shuffle_output_item item[4];
+    all_items(item, 4);
+    char path[128];
+    snprintf(path, sizeof path, "%s/out.bin", harness->directory);
+    for (uint32_t buffer = 1; buffer < 70; buffer += 17) {
+        struct base_error error = {0};
+        uint64_t checksum = 0;
+        const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_FIXED,
+                                                     .engine = harness->engine,
+                                                     .governor = harness->governor,
+                                                     .layout = {&rows.layout},
+                                                     .schema = &rows.schema,
+                                                     .item = item,
+                                                     .item_count = 4,
+                                                     .path = path,
+                                                     .buffer_bytes = buffer};
+        assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
+        assert_int_equal(checksum, checksum_of(&config, rows.row, NULL, rows.count));
+        size_t bytes;
+        char *data = harness_read(path, &bytes);
+        assert_int_equal(bytes, 3 * rows.layout.row_bytes);
+        for (uint32_t r = 0; r < 3; r++)
+            assert_memory_equal(data + r * rows.layout.row_bytes, rows.row[r], rows.layout.row_bytes);
+        free(data);
+        unlink(path);
+    }
+    rows_free(&rows);
+}
+
+static void test_many_rows_and_large_ones(void **state)
+{
+    struct harness *harness = *state;
+    struct text csv = {0};
+    text_printf(&csv, "n:int64,s:string\n");
+    for (int i = 0; i < 1500; i++) {
+        text_printf(&csv, "%d,\"", i);
+        for (int k = i % 97 == 0 ? 3000 : i % 13; k > 0; k--)
+            text_printf(&csv, "%s", k % 7 == 0 ? "\"\"" : "x,");
+        text_printf(&csv, "\"\n");
+    }
+    struct rows rows = rows_of(harness, csv.data, csv.bytes, NULL);
+    assert_int_equal(rows.count, 1500);
+    struct shuffle_output_item item[2];
+    all_items(item, 2);
+    char path[128];
+    snprintf(path, sizeof path, "%s/.attempt", harness->directory);
+    for (uint32_t buffer = 64; buffer < 20000; buffer *= 4) {
+        struct base_error error = {0};
+        uint64_t checksum = 0;
+        const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
+                                                     .engine = harness->engine,
+                                                     .governor = harness->governor,
+                                                     .layout = {&rows.layout},
+                                                     .schema = &rows.schema,
+                                                     .item = item,
+                                                     .item_count = 2,
+                                                     .path = path,
+                                                     .csv_header = true,
+                                                     .buffer_bytes = buffer};
+        assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
+        reads_back(harness, path, &rows);
+        unlink(path);
+    }
+    rows_free(&rows);
+    free(csv.data);
+}
+
+static void test_count(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct rows rows = rows_of(harness, every_type, sizeof every_type - 1, every_schema);
+    static const struct shuffle_output_item item[] = {{0, 4}, {1, 14}, {0, 4}, {1, 0}};
+    const uint8_t *right[ROWS_MAX];
+    for (uint32_t i = 0; i < rows.count; i++)
+        right[i] = i % 2 == 0 ? rows.row[rows.count - 1 - i] : NULL;
+    uint64_t checksum = 0, other = 0;
+    struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
+                                           .engine = harness->engine,
+                                           .governor = harness->governor,
+                                           .layout = {&rows.layout, &rows.layout},
+                                           .item = item,
+                                           .item_count = 4};
+    assert_ok(write_all(harness, &config, rows.row, right, rows.count, &checksum, &error));
+    assert_int_equal(checksum, checksum_of(&config, rows.row, right, rows.count));
+    assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &other, &error));
+    assert_int_equal(other, checksum_of(&config, rows.row, NULL, rows.count));
+    assert_int_not_equal(other, checksum);
+    assert_ok(write_all(harness, &config, rows.row, NULL, 0, &other, &error));
+    assert_int_equal(other, 0);
+    config.item_count = 0; /* count(*) */
+    assert_ok(write_all(harness, &config, rows.row, NULL, 3, &other, &error));
+    assert_int_equal(other, 3 * XXH3_64bits("", 0));
+    rows_free(&rows);
+}
+
+/* A checksum written down: it must not change from one version to the next. Row (1, NULL, "ab"). */
+static void test_checksum_is_fixed(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    static const char csv[] = "a,b,c\n1,,ab\n";
+    struct rows rows = rows_of(harness, csv, sizeof csv - 1, "a:int64,b:int64?,c:string");
+    struct shuffle_output_item item[3];
+    all_items(item, 3);
+    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
+                                                 .engine = harness->engine,
+                                                 .governor = harness->governor,
+                                                 .layout = {&rows.layout},
+                                                 .item = item,
+                                                 .item_count = 3};
+    uint64_t checksum = 0;
+    assert_ok(write_all(harness, &config, rows.row, NULL, 1, &checksum, &error));
+    assert_int_equal(checksum, XXH3_64bits("\1\10\0\0\0\1\0\0\0\0\0\0\0\0\1\2\0\0\0ab", 21));
+    assert_int_equal(checksum, UINT64_C(0x5a7cc19ffb9a1b30));
+    rows_free(&rows);
+}
+
+static void test_errors(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    uint64_t checksum = 0;
+    struct rows rows = rows_of(harness, every_type, sizeof every_type - 1, every_schema);
+    struct shuffle_output_item item[17];
+    all_items(item, 17);
+    char path[128];
+    snprintf(path, sizeof path, "%s/.attempt", harness->directory);
+    struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_FIXED,
+                                           .engine = harness->engine,
+                                           .governor = harness->governor,
+                                           .layout = {&rows.layout},
+                                           .schema = &rows.schema,
+                                           .item = item,
+                                           .item_count = 17,
+                                           .path = path,
+                                           .csv_header = true};
+    assert_int_equal(write_all(harness, &config, rows.row, NULL, 1, &checksum, &error), BASE_TYPE);
+    assert_text("column \"s\" is of variable length");
+    assert_int_equal(access(path, F_OK), -1);
+    config.kind = SHUFFLE_OUTPUT_CSV;
+    config.path = harness_write(harness, "there", "x", 1);
+    assert_int_equal(write_all(harness, &config, rows.row, NULL, 1, &checksum, &error), BASE_EXISTS);
+    assert_text("/there");
+    config.path = path;
+    config.buffer_bytes = 16;
+    for (uint32_t n = 1; n < 40; n += 6) { /* the disk is full at the n-th write */
+        harness_fail_after(harness, n);
+        config.engine = harness->engine;
+        const enum base_status status = write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error);
+        assert_int_equal(status, BASE_NO_SPACE);
+        assert_text(path);
+        assert_text("make room, or choose another directory");
+        unlink(path);
+    }
+    config.buffer_bytes = 1 << 16; /* one write, then the sync fails */
+    harness_fail_after(harness, 2);
+    config.engine = harness->engine;
+    assert_int_equal(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error), BASE_IO);
+    assert_text(path);
+    rows_free(&rows);
+}
+
+#define WITH_ENGINE(test) cmocka_unit_test_setup_teardown(test, harness_setup, harness_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WITH_ENGINE(test_csv_reads_back),
+        WITH_ENGINE(test_csv_text),
+        WITH_ENGINE(test_fixed_reads_back),
+        WITH_ENGINE(test_many_rows_and_large_ones),
+        WITH_ENGINE(test_count),
+        WITH_ENGINE(test_checksum_is_fixed),
+        WITH_ENGINE(test_errors),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
