@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "cluster/codec_wire.h"
+#include "cluster/millrace.pb-c.h"
 
 /* Kinds of messages follow the numbers of the envelope's oneof. */
 #define BODY_OF(kind) ((Wire__Envelope__BodyCase)((unsigned)(kind) + WIRE__ENVELOPE__BODY_HELLO))
@@ -329,8 +330,8 @@ static void get_survey_columns(struct wire_reader *reader, const Wire__SurveyCol
     *survey = wire_array(reader, "surveys", wire->n_index, CLUSTER_MORSELS_MAX, sizeof **survey);
     *count = *survey ? wire->n_index : 0;
     for (size_t i = 0; i < *count; i++)
-        (*survey)[i] = (struct shuffle_survey){
-            .index = wire->index[i], .quotes = wire->quotes[i], .newlines = wire->newlines[i]};
+        (*survey)[i] =
+            (struct shuffle_survey){.index = wire->index[i], .quotes = wire->quotes[i], .newlines = wire->newlines[i]};
 }
 
 static Wire__Survey *put_survey(struct wire_scratch *scratch, const struct cluster_survey *survey)
@@ -532,8 +533,8 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
 {
     switch (message->kind) {
     case CLUSTER_MESSAGE_RESOLVE:
-        message->resolve.source_count = get_sources(reader, envelope->resolve->source, envelope->resolve->n_source,
-                                                    message->resolve.source);
+        message->resolve.source_count =
+            get_sources(reader, envelope->resolve->source, envelope->resolve->n_source, message->resolve.source);
         message->resolve.out = wire_text_or_null(reader, "--out", envelope->resolve->out, PATH_MAX);
         break;
     case CLUSTER_MESSAGE_RESOLVED:
@@ -550,8 +551,7 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         get_lend(reader, envelope->survey->right, &message->survey.lend[1]);
         break;
     case CLUSTER_MESSAGE_SURVEYED:
-        get_survey_columns(reader, envelope->surveyed->left, &message->surveyed.survey[0],
-                           &message->surveyed.count[0]);
+        get_survey_columns(reader, envelope->surveyed->left, &message->surveyed.survey[0], &message->surveyed.count[0]);
         get_survey_columns(reader, envelope->surveyed->right, &message->surveyed.survey[1],
                            &message->surveyed.count[1]);
         break;

@@ -1,9 +1,11 @@
-/* The codec's part for relations and plans. A plan that passes can be run: its columns, keys, items, node map and settings refer only to what is there. */
+/* The codec's part for relations and plans. A plan that passes can be run: its columns, keys, items, node map and
+ * settings refer only to what is there. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/codec_wire.h"
+#include "cluster/millrace.pb-c.h"
 
 enum {
     PLAN_FRAME_BYTES_MIN = 4 << 10,
@@ -151,8 +153,8 @@ static void get_generator(struct wire_reader *reader, const Wire__Generator *wir
     generator->seed = wire->seed;
     generator->preload = wire->preload;
     const bool keyed = generator->keys == SHUFFLE_KEYS_UNIFORM || generator->keys == SHUFFLE_KEYS_ZIPF;
-    const bool zipf_bad = generator->keys == SHUFFLE_KEYS_ZIPF &&
-                          !(generator->zipf_exponent > 0 && generator->zipf_exponent < 1e6);
+    const bool zipf_bad =
+        generator->keys == SHUFFLE_KEYS_ZIPF && !(generator->zipf_exponent > 0 && generator->zipf_exponent < 1e6);
     if (wire->row_bytes < 8 || wire->row_bytes > SHUFFLE_ROW_BYTES_MAX || wire->rows > UINT64_C(1) << 48 ||
         (keyed && wire->key_count == 0) || zipf_bad)
         wire_refuse(reader, BASE_PROTOCOL, "a generator's numbers are out of range");
@@ -299,8 +301,8 @@ static void get_projection(struct wire_reader *reader, const Wire__Side *wire, s
     for (uint32_t i = 0; i < side->project_count && !reader->failed; i++) {
         side->project[i] = wire_below(reader, "projected column", wire->project[i], side->relation.schema.count);
         struct base_error error;
-        if (!reader->failed && shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]],
-                                                     &error) != BASE_OK)
+        if (!reader->failed &&
+            shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]], &error) != BASE_OK)
             wire_refuse(reader, error.status == BASE_NO_MEMORY ? BASE_NO_MEMORY : BASE_PROTOCOL, "%s", error.text);
     }
 }
@@ -373,8 +375,7 @@ static void get_items(struct wire_reader *reader, const Wire__Plan *wire, struct
     for (uint32_t i = 0; i < plan->item_count && !reader->failed; i++) {
         struct shuffle_output_item *item = &plan->item[i];
         item->side = wire_below(reader, "side of a result column", wire->item_side[i], plan->sides);
-        item->column =
-            wire_below(reader, "result column", wire->item_column[i], plan->side[item->side].project_count);
+        item->column = wire_below(reader, "result column", wire->item_column[i], plan->side[item->side].project_count);
         const struct shuffle_field *from = &plan->side[item->side].schema.field[item->column];
         const struct shuffle_field *to = &plan->result.field[i];
         if (!reader->failed && (from->type != to->type || from->width != to->width))
@@ -401,8 +402,7 @@ static void put_nodes(struct wire_scratch *scratch, const struct join_plan *plan
 
 static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
 {
-    plan->address =
-        wire_array(reader, "worker addresses", wire->n_address, CLUSTER_WORKERS_MAX, sizeof *plan->address);
+    plan->address = wire_array(reader, "worker addresses", wire->n_address, CLUSTER_WORKERS_MAX, sizeof *plan->address);
     plan->node = wire_array(reader, "nodes", wire->n_node, CLUSTER_NODES_MAX, sizeof *plan->node);
     if (!plan->address || !plan->node) {
         wire_refuse(reader, BASE_PROTOCOL, "a plan without nodes");

@@ -3,8 +3,12 @@
 #include <string.h>
 
 #include "cluster/codec_wire.h"
+#include "cluster/millrace.pb-c.h"
 
-enum { COUNTERS = sizeof(struct net_counters) / sizeof(uint64_t), SPANS = sizeof(struct cluster_spans) / sizeof(double) };
+enum {
+    COUNTERS = sizeof(struct net_counters) / sizeof(uint64_t),
+    SPANS = sizeof(struct cluster_spans) / sizeof(double)
+};
 
 Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error)
 {

@@ -1,8 +1,9 @@
 /* The codec's tools: scratch memory for trees, and a reader that complains once. */
 #include "cluster/codec_wire.h"
+#include "cluster/millrace.pb-c.h"
 
-#include <stdarg.h>
 #include <stdalign.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,11 @@ void wire_release(struct wire_scratch *scratch)
         scratch->blocks = block->next;
         free(block);
     }
+}
+
+ProtobufCBinaryData wire_bytes(const char *text)
+{
+    return (ProtobufCBinaryData){text ? strlen(text) : 0, (uint8_t *)(uintptr_t)text};
 }
 
 void wire_refuse(struct wire_reader *reader, enum base_status status, const char *format, ...)

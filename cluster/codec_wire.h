@@ -1,12 +1,24 @@
 /* Inside the codec only: the tools its files share to turn structs into protobuf's trees and back.
  *
- * Encoding builds a tree in a scratch, which is freed as a whole; texts and numbers are borrowed from the message. Decoding walks protobuf's tree with
- * a reader whose first complaint sticks: after it every further step is harmless, and the message is thrown away at the end. */
+ * Encoding builds a tree in a scratch, which is freed as a whole; texts and numbers are borrowed from the message.
+ * Decoding walks protobuf's tree with a reader whose first complaint sticks: after it every further step is harmless,
+ * and the message is thrown away at the end. */
 #ifndef MILLRACE_CLUSTER_CODEC_WIRE_H
 #define MILLRACE_CLUSTER_CODEC_WIRE_H
 
 #include "cluster/codec.h"
-#include "cluster/millrace.pb-c.h"
+
+/* Of the generated header, which only the codec's sources include. */
+struct ProtobufCBinaryData;
+struct Wire__Address;
+struct Wire__Error;
+struct Wire__Jobs;
+struct Wire__Nodes;
+struct Wire__Plan;
+struct Wire__Relation;
+struct Wire__Report;
+struct Wire__Settings;
+struct Wire__Step;
 
 struct wire_block;
 struct wire_scratch {
@@ -17,10 +29,8 @@ struct wire_scratch {
 void *wire_take(struct wire_scratch *scratch, size_t count, size_t bytes);
 void wire_release(struct wire_scratch *scratch);
 
-static inline ProtobufCBinaryData wire_bytes(const char *text)
-{
-    return (ProtobufCBinaryData){text ? strlen(text) : 0, (uint8_t *)(uintptr_t)text};
-}
+/* Borrows text; NULL is empty. */
+struct ProtobufCBinaryData wire_bytes(const char *text);
 
 struct wire_reader {
     bool failed;
@@ -30,9 +40,9 @@ struct wire_reader {
 void wire_refuse(struct wire_reader *reader, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Text without NUL of at most max bytes, as a malloc'ed string; absent is "". */
-char *wire_text(struct wire_reader *reader, const char *what, ProtobufCBinaryData data, size_t max);
+char *wire_text(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
 /* As above, but absent is NULL. */
-char *wire_text_or_null(struct wire_reader *reader, const char *what, ProtobufCBinaryData data, size_t max);
+char *wire_text_or_null(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
 /* An enumeration or number below limit; else complains and gives 0. */
 uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value, uint64_t limit);
 /* Zeroed array of count items when count <= max, else complains; NULL for 0 or a complaint. */
@@ -41,25 +51,28 @@ void *wire_array(struct wire_reader *reader, const char *what, size_t count, siz
 bool wire_there(struct wire_reader *reader, const char *what, const void *message);
 
 /* codec_plan.c: sources, relations and plans. */
-Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings);
-void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, struct join_settings *settings);
-Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation);
-void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, struct shuffle_relation *relation);
-Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan);
-void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t job, struct join_plan *plan);
-Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const struct net_address *address, uint32_t count);
-void wire_get_addresses(struct wire_reader *reader, Wire__Address **wire, size_t count, struct net_address *address);
+struct Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings);
+void wire_get_settings(struct wire_reader *reader, const struct Wire__Settings *wire, struct join_settings *settings);
+struct Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation);
+void wire_get_relation(struct wire_reader *reader, const struct Wire__Relation *wire,
+                       struct shuffle_relation *relation);
+struct Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan);
+void wire_get_plan(struct wire_reader *reader, const struct Wire__Plan *wire, uint64_t job, struct join_plan *plan);
+struct Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const struct net_address *address,
+                                          uint32_t count);
+void wire_get_addresses(struct wire_reader *reader, struct Wire__Address **wire, size_t count,
+                        struct net_address *address);
 
 /* codec_report.c: reports and lists. */
-Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report);
-void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struct cluster_report *report);
-Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_step *step);
-void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cluster_step *step);
-Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_nodes *nodes);
-void wire_get_nodes(struct wire_reader *reader, const Wire__Nodes *wire, struct cluster_nodes *nodes);
-Wire__Jobs *wire_put_jobs(struct wire_scratch *scratch, const struct cluster_jobs *jobs);
-void wire_get_jobs(struct wire_reader *reader, const Wire__Jobs *wire, struct cluster_jobs *jobs);
-Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error);
-void wire_get_error(struct wire_reader *reader, const Wire__Error *wire, struct base_error *error);
+struct Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report);
+void wire_get_report(struct wire_reader *reader, const struct Wire__Report *wire, struct cluster_report *report);
+struct Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_step *step);
+void wire_get_step(struct wire_reader *reader, const struct Wire__Step *wire, struct cluster_step *step);
+struct Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_nodes *nodes);
+void wire_get_nodes(struct wire_reader *reader, const struct Wire__Nodes *wire, struct cluster_nodes *nodes);
+struct Wire__Jobs *wire_put_jobs(struct wire_scratch *scratch, const struct cluster_jobs *jobs);
+void wire_get_jobs(struct wire_reader *reader, const struct Wire__Jobs *wire, struct cluster_jobs *jobs);
+struct Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error);
+void wire_get_error(struct wire_reader *reader, const struct Wire__Error *wire, struct base_error *error);
 
 #endif

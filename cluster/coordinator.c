@@ -1,4 +1,6 @@
-/* The coordinator's step: who is here, who is alive, and to whom an event belongs. What a job goes through is in coordinator_job.c. */
+/* The coordinator's step: who is here, who is alive, and to whom an event belongs. What a job goes through is in
+ * coordinator_job.c. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +159,8 @@ static enum base_status node_admit(struct cluster_coordinator *c, const struct c
     const uint32_t most = c->config.nodes_expected ? c->config.nodes_expected : CLUSTER_NODES_MAX;
     if (here >= most)
         return base_error_set(error, BASE_TOO_LARGE,
-                              "the cluster has its %u nodes already: start the coordinator with a larger --nodes", most);
+                              "the cluster has its %u nodes already: start the coordinator with a larger --nodes",
+                              most);
     uint64_t workers = hello->worker_count;
     for (uint32_t i = 0; i < c->node_count; i++)
         workers += c->node[i]->peer ? c->node[i]->hello.worker_count : 0;
@@ -263,7 +266,7 @@ static void client_cancel(struct cluster_coordinator *c, uint64_t peer, uint64_t
                        (unsigned long long)id);
         return;
     }
-    coordinator_cancel(c, job, BASE_CANCELLED, "cancelled by millrace cancel");
+    coordinator_cancel(c, job, BASE_CANCELLED, "cancelled on request");
 }
 
 static void client_message(struct cluster_coordinator *c, uint64_t peer, struct cluster_message *message)
@@ -335,9 +338,13 @@ static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct b
         client_lost(c, peer);
         return;
     }
+    const bool control = node->peer == peer;
     char how[BASE_ERROR_TEXT_BYTES];
-    memcpy(how, error->text, sizeof how);
-    coordinator_lose_node(c, node, how[0] ? how : "its connection ended");
+    if (error->status == BASE_PEER_CLOSED)
+        snprintf(how, sizeof how, "its process ended, or closed its %s connection", control ? "control" : "heartbeat");
+    else
+        snprintf(how, sizeof how, "its %s connection ended (%.600s)", control ? "control" : "heartbeat", error->text);
+    coordinator_lose_node(c, node, how);
 }
 
 static void on_tick(struct cluster_coordinator *c)

@@ -1,7 +1,7 @@
 /* The coordinator: knows the nodes, queues jobs, runs one at a time, lends morsels, collects reports.
  *
- * It is a pure step: an event and the time go in, actions come out. Sockets, clocks, files and randomness are the shell's (coordinator_shell.c); tests
- * drive the same step with virtual time and scripted nodes. */
+ * It is a pure step: an event and the time go in, actions come out. Sockets, clocks, files and randomness are the
+ * shell's (coordinator_shell.c); tests drive the same step with virtual time and scripted nodes. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_H
 #define MILLRACE_CLUSTER_COORDINATOR_H
 
@@ -23,7 +23,8 @@ struct cluster_coordinator_config {
     void *random_context;
 };
 
-/* A decision to publish a job's output. Once recorded it stands: what a lost node has not renamed it renames when it is back. */
+/* A decision to publish a job's output. Once recorded it stands: what a lost node has not renamed it renames when it is
+ * back. */
 struct cluster_decision {
     uint64_t job;
     char *out, *extension, *text; /* text of _SUCCESS.json */
@@ -50,10 +51,10 @@ struct cluster_event {
 };
 
 enum cluster_action_kind {
-    CLUSTER_ACTION_SEND,     /* message to peer */
-    CLUSTER_ACTION_CLOSE,    /* peer, after what was sent; no event mentions it again */
-    CLUSTER_ACTION_RECORD,   /* make decision durable, then say RECORDED */
-    CLUSTER_ACTION_FORGET,   /* the decision of `job` has been carried out by all */
+    CLUSTER_ACTION_SEND,   /* message to peer */
+    CLUSTER_ACTION_CLOSE,  /* peer, after what was sent; no event mentions it again */
+    CLUSTER_ACTION_RECORD, /* make decision durable, then say RECORDED */
+    CLUSTER_ACTION_FORGET, /* the decision of `job` has been carried out by all */
     CLUSTER_ACTION_STOPPED
 };
 
@@ -71,8 +72,8 @@ void cluster_coordinator_close(struct cluster_coordinator *coordinator);
 /* Gives back a decision recorded by an earlier life that was not carried out. Copied. Before the first step. */
 enum base_status cluster_coordinator_restore(struct cluster_coordinator *coordinator,
                                              const struct cluster_decision *decision, struct base_error *error);
-/* Peers are numbered by the caller, from 1, never twice. *actions are valid until the next step, and in order. An error (out of memory) is the coordinator's
- * end: its state can no longer be trusted. */
+/* Peers are numbered by the caller, from 1, never twice. *actions are valid until the next step, and in order. An error
+ * (out of memory) is the coordinator's end: its state can no longer be trusted. */
 enum base_status cluster_coordinator_step(struct cluster_coordinator *coordinator, const struct cluster_event *event,
                                           uint64_t now_ns, const struct cluster_action **actions, uint32_t *count,
                                           struct base_error *error);

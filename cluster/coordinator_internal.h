@@ -1,5 +1,5 @@
-/* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_job.c the phases of a job, coordinator_plan.c what it consists of,
- * coordinator_report.c what is told about it. */
+/* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_job.c the phases of a job,
+ * coordinator_plan.c what it consists of, coordinator_report.c what is told about it. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 #define MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 
@@ -105,7 +105,8 @@ struct cluster_coordinator {
 };
 
 /* coordinator.c */
-/* Appends an action; its message is zeroed but for kind and job. Never NULL: when memory is out the coordinator is broken and the action is lost. */
+/* Appends an action; its message is zeroed but for kind and job. Never NULL: when memory is out the coordinator is
+ * broken and the action is lost. */
 struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum cluster_action_kind kind, uint64_t peer);
 struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t peer, enum cluster_message_kind kind,
                                          uint64_t job);
@@ -133,7 +134,8 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     __attribute__((format(printf, 3, 4)));
 
 /* coordinator_plan.c */
-/* Compares what the nodes found and plans the job. On an error *bad_request says whether the request itself is wrong. */
+/* Compares what the nodes found and plans the job. On an error *bad_request says whether the request itself is wrong.
+ */
 enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error);
 /* The group of morsels of a side that a node gets next; borrowed from the job. */
 void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,

@@ -3,16 +3,18 @@
  *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [COMMIT ->] RELEASE -> done
  *   any of them -> ABORT -> done
  *
- * One job runs at a time. In every phase the coordinator waits for one answer of every node (`answered`), then goes on: so a phase is a barrier. In RELEASE and
- * ABORT the answer is CLOSED; a node that is lost counts as having answered, and a node that does not answer in CLUSTER_RELEASE_NS is lost. That is why
- * the coordinator is always idle again in bounded time, whatever nodes and clients do: every other phase can be left for ABORT at once, by a lost
- * node, a failure or a cancel, and ABORT has a deadline.
+ * One job runs at a time. In every phase the coordinator waits for one answer of every node (`answered`), then goes on:
+ * so a phase is a barrier. In RELEASE and ABORT the answer is CLOSED; a node that is lost counts as having answered,
+ * and a node that does not answer in CLUSTER_RELEASE_NS is lost. That is why the coordinator is always idle again in
+ * bounded time, whatever nodes and clients do: every other phase can be left for ABORT at once, by a lost node, a
+ * failure or a cancel, and ABORT has a deadline.
  *
- * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when it says CLOSED, and is
- * only told of the next after all nodes have said so.
+ * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when
+ * it says CLOSED, and is only told of the next after all nodes have said so.
  *
- * Which error is told. A node's death is felt by its neighbours as broken connections, sometimes before we see the death itself. So an
- * error that may be such an echo is replaced by a better one that comes while aborting, and aborting waits COORDINATOR_ECHO_NS for it. */
+ * Which error is told. A node's death is felt by its neighbours as broken connections, sometimes before we see the
+ * death itself. So an error that may be such an echo is replaced by a better one that comes while aborting, and
+ * aborting waits COORDINATOR_ECHO_NS for it. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,8 +189,7 @@ static void tell_release(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     if (!job->node[node].lost)
-        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort =
-            job->phase == CLUSTER_PHASE_ABORT && !job->recorded;
+        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort = job->phase == CLUSTER_PHASE_ABORT && !job->recorded;
 }
 
 static void tell_phase(struct cluster_coordinator *c, uint32_t node)
@@ -371,8 +372,8 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
     /* Words of a request are as wrong on every node as on this one. */
-    const bool everywhere = c->run->phase == CLUSTER_PHASE_RESOLVE &&
-                            (error->status == BASE_INVALID || error->status == BASE_PARSE);
+    const bool everywhere =
+        c->run->phase == CLUSTER_PHASE_RESOLVE && (error->status == BASE_INVALID || error->status == BASE_PARSE);
     if (everywhere)
         c->run->bad_request = true;
     coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
@@ -395,7 +396,8 @@ static void commit_progress(struct cluster_coordinator *c, struct run_node *memb
     if (!member || job->id != message->job || job->phase != CLUSTER_PHASE_COMMIT)
         return;
     if (message->kind == CLUSTER_MESSAGE_FAILED) {
-        coordinator_fail(c, message->failed.error.status, "node %s cannot publish its parts: %s; what is missing is published when it connects again",
+        coordinator_fail(c, message->failed.error.status,
+                         "node %s cannot publish its parts: %s; what is missing is published when it connects again",
                          member->node->hello.name, message->failed.error.text);
         return;
     }
@@ -467,10 +469,12 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     const char *name = node->hello.name;
     if (job->recorded)
         coordinator_fail(c, BASE_NODE_LOST,
-                         "node %s was lost while committing (%s); the job's result is decided and is completed in %s when the node is back",
+                         "node %s was lost while committing (%s); the job's result is decided and is completed in %s "
+                         "when the node is back",
                          name, how, job->submit.out);
     else
-        coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(job->phase), how);
+        coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(job->phase),
+                         how);
     if (c->run == job && job->phase == CLUSTER_PHASE_ABORT)
         end_if_closed(c);
 }
@@ -531,8 +535,9 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
     job->submitted_ns = job->started_ns = job->phase_since_ns = c->now_ns;
     coordinator_send(c, client, CLUSTER_MESSAGE_ACCEPTED, job->id);
     if (c->stopping || c->queue_count >= COORDINATOR_QUEUE_MAX) {
-        base_error_set(&job->error, BASE_CANCELLED, c->stopping ? "the coordinator is being stopped"
-                                                                : "the queue is full: %d jobs wait", COORDINATOR_QUEUE_MAX);
+        base_error_set(&job->error, BASE_CANCELLED,
+                       c->stopping ? "the coordinator is being stopped" : "the queue is full: %d jobs wait",
+                       COORDINATOR_QUEUE_MAX);
         coordinator_report_send(c, job);
         coordinator_remember(c, job);
         coordinator_job_free(job);
@@ -604,8 +609,9 @@ static enum base_status check_nodes(const struct cluster_coordinator *c, struct 
     char missing[512];
     name_missing(c, missing, sizeof missing);
     if (missing[0])
-        return base_error_set(error, BASE_NODE_MISSING, "the cluster is incomplete: %s missing (%u of %u nodes are here)",
-                              missing, here, base_max_u64(expected, 1) > here ? (uint32_t)base_max_u64(expected, 1) : here);
+        return base_error_set(error, BASE_NODE_MISSING,
+                              "the cluster is incomplete: %s missing (%u of %u nodes are here)", missing, here,
+                              base_max_u64(expected, 1) > here ? (uint32_t)base_max_u64(expected, 1) : here);
     if (expected == 0)
         return base_error_set(error, BASE_NODE_MISSING, "the cluster has no nodes yet: start millraced node");
     return base_error_set(error, BASE_NODE_MISSING, "the cluster is incomplete: only %u of %u nodes have connected",

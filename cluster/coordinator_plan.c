@@ -30,9 +30,10 @@ static enum base_status compare_file(const struct coordinator_job *job, uint32_t
                               "%s differs between nodes: %s has %" PRIu64 " bytes on %s but %" PRIu64 " on %s; %s",
                               source_words(job, side), fa->path, fa->bytes, na, fb->bytes, nb, advice);
     if (fa->modified_ns != fb->modified_ns)
-        return base_error_set(error, BASE_INVALID,
-                              "%s differs between nodes: %s was modified at another time on %s than on %s; %s (cp -p keeps times)",
-                              source_words(job, side), fa->path, na, nb, advice);
+        return base_error_set(
+            error, BASE_INVALID,
+            "%s differs between nodes: %s was modified at another time on %s than on %s; %s (cp -p keeps times)",
+            source_words(job, side), fa->path, na, nb, advice);
     return BASE_OK;
 }
 
@@ -43,7 +44,8 @@ static enum base_status compare_schemas(const struct coordinator_job *job, uint3
         return BASE_OK;
     char *sa = shuffle_schema_format(&a->relation[side].schema);
     char *sb = shuffle_schema_format(&b->relation[side].schema);
-    base_error_set(error, BASE_TYPE, "%s has other columns on %s (%.200s) than on %s (%.200s); declare them with %s-schema",
+    base_error_set(error, BASE_TYPE,
+                   "%s has other columns on %s (%.200s) than on %s (%.200s); declare them with %s-schema",
                    source_words(job, side), a->node->hello.name, sa ? sa : "?", b->node->hello.name, sb ? sb : "?",
                    source_words(job, side));
     free(sa);
@@ -62,7 +64,8 @@ static enum base_status compare_relations(const struct coordinator_job *job, uin
                                   b->node->hello.name, job->submit.source[side].text);
         if (ra->placement == SHUFFLE_SHARED && ra->file_count != rb->file_count)
             return base_error_set(error, BASE_INVALID,
-                                  "%s differs between nodes: %u files on %s, %u on %s; put the same files on all nodes, or use local: for each node's own",
+                                  "%s differs between nodes: %u files on %s, %u on %s; put the same files on all "
+                                  "nodes, or use local: for each node's own",
                                   source_words(job, side), ra->file_count, a->node->hello.name, rb->file_count,
                                   b->node->hello.name);
         for (uint32_t i = 0; ra->placement == SHUFFLE_SHARED && i < ra->file_count; i++) {
@@ -170,7 +173,8 @@ static enum base_status cut(struct coordinator_job *job, uint32_t side, struct b
     if (status != BASE_OK)
         return status;
     if (job->morsel_count[side] > CLUSTER_MORSELS_MAX)
-        return base_error_set(error, BASE_TOO_LARGE, "%s falls into %" PRIu64 " morsels, at most %d are allowed: use larger ones",
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "%s falls into %" PRIu64 " morsels, at most %d are allowed: use larger ones",
                               source_words(job, side), job->morsel_count[side], CLUSTER_MORSELS_MAX);
     if (relation->placement == SHUFFLE_LOCAL)
         assign_local(job, side);
@@ -228,8 +232,8 @@ void coordinator_plan_free(struct coordinator_job *job)
 
 /* ---- morsels ---- */
 
-/* Guided: groups shrink with what is left, so that few messages are needed and nodes still end together. The first deal (nodes_after nodes have yet to
- * get theirs) gives every node something as long as there is something. */
+/* Guided: groups shrink with what is left, so that few messages are needed and nodes still end together. The first deal
+ * (nodes_after nodes have yet to get theirs) gives every node something as long as there is something. */
 void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,
                       struct cluster_lend *lend)
 {

@@ -1,9 +1,10 @@
 /* Decisions to publish, and who has not carried them out.
  *
- * Two steps with presumed abort: a job's parts are durable under attempt names before its decision is recorded; once recorded it stands. Every node of
- * the job is told COMMIT (rename the parts) until it says COMMITTED, across its restarts and ours; when all have, every node is told PUBLISH
- * (write _SUCCESS.json) until it says PUBLISHED; then the decision is forgotten. Both orders may be repeated harmlessly. A node that has durable parts but
- * heard no decision asks with its hello; no decision means abort. */
+ * Two steps with presumed abort: a job's parts are durable under attempt names before its decision is recorded; once
+ * recorded it stands. Every node of the job is told COMMIT (rename the parts) until it says COMMITTED, across its
+ * restarts and ours; when all have, every node is told PUBLISH (write _SUCCESS.json) until it says PUBLISHED; then the
+ * decision is forgotten. Both orders may be repeated harmlessly. A node that has durable parts but heard no decision
+ * asks with its hello; no decision means abort. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,15 +59,13 @@ static void pending_tell(struct cluster_coordinator *c, const struct coordinator
 {
     const struct cluster_decision *decision = &pending->decision;
     if (!pending->committed[i]) {
-        struct cluster_commit *commit =
-            &coordinator_send(c, peer, CLUSTER_MESSAGE_COMMIT, decision->job)->commit;
+        struct cluster_commit *commit = &coordinator_send(c, peer, CLUSTER_MESSAGE_COMMIT, decision->job)->commit;
         commit->out = decision->out;
         commit->extension = decision->extension;
         commit->first = decision->node[i].first;
         commit->count = decision->node[i].count;
     } else if (!pending->published[i] && all_of(pending->committed, decision->node_count)) {
-        struct cluster_publish *publish =
-            &coordinator_send(c, peer, CLUSTER_MESSAGE_PUBLISH, decision->job)->publish;
+        struct cluster_publish *publish = &coordinator_send(c, peer, CLUSTER_MESSAGE_PUBLISH, decision->job)->publish;
         publish->out = decision->out;
         publish->text = decision->text;
     }
@@ -148,7 +147,8 @@ bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinat
     if (message->kind == CLUSTER_MESSAGE_FAILED) {
         base_log_error("node %s cannot publish its share of job %llu: %s", node->hello.name,
                        (unsigned long long)message->job, message->failed.error.text);
-        /* Somebody removed the directory: there is nothing left to complete. Anything else is tried again when the node reconnects. */
+        /* Somebody removed the directory: there is nothing left to complete. Anything else is tried again when the node
+         * reconnects. */
         if (message->failed.error.status == BASE_NOT_FOUND)
             pending_drop(c, pending);
         return true;

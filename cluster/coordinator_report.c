@@ -157,8 +157,7 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
         c->now_ns < job->progress_ns + COORDINATOR_PROGRESS_NS)
         return;
     job->progress_ns = c->now_ns;
-    struct cluster_progress *progress =
-        &coordinator_send(c, job->client, CLUSTER_MESSAGE_PROGRESS, job->id)->progress;
+    struct cluster_progress *progress = &coordinator_send(c, job->client, CLUSTER_MESSAGE_PROGRESS, job->id)->progress;
     progress->phase = job->phase;
     for (uint32_t i = 0; i < job->node_count; i++)
         progress->rows_scanned += job->node[i].progress_rows;
@@ -186,7 +185,11 @@ static char *success_text(const struct coordinator_job *job)
     free(schema);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
-    return text;
+    char *line = NULL;
+    if (text && asprintf(&line, "%s\n", text) < 0)
+        line = NULL;
+    free(text);
+    return line;
 }
 
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error)

@@ -1,5 +1,6 @@
-/* One thread, one epoll. A round: wait, handle everything that is ready, look again until nothing is, then tell the step the time (TICK).
- * That order matters after a pause (SIGSTOP, a busy machine): heartbeats that lie in the sockets are heard before anybody is found silent. */
+/* One thread, one epoll. A round: wait, handle everything that is ready, look again until nothing is, then tell the
+ * step the time (TICK). That order matters after a pause (SIGSTOP, a busy machine): heartbeats that lie in the sockets
+ * are heard before anybody is found silent. */
 #include "cluster/coordinator_shell.h"
 
 #include <errno.h>
@@ -190,8 +191,7 @@ static enum base_status peer_receive(struct shell *shell, struct shell_peer *pee
             base_log_warn("%s: %s", cluster_link_peer(peer->link), peer->error.text);
             return peer_lost(shell, peer, error);
         }
-        const struct cluster_event event = {
-            .kind = CLUSTER_EVENT_MESSAGE, .peer = peer->id, .message = &message};
+        const struct cluster_event event = {.kind = CLUSTER_EVENT_MESSAGE, .peer = peer->id, .message = &message};
         status = shell_step(shell, &event, error);
         cluster_message_free(&message);
         if (status != BASE_OK)

@@ -91,8 +91,10 @@ static enum base_status next_epoch(const struct cluster_state *state, uint64_t *
         return status;
     uint64_t epoch = 0;
     if (text && sscanf(text, "%" SCNu64, &epoch) != 1)
-        status = base_error_set(error, BASE_PARSE, "%s/epoch holds no number: job numbers would come back; write there a number larger than any start so far",
-                                state->folder);
+        status = base_error_set(
+            error, BASE_PARSE,
+            "%s/epoch holds no number: job numbers would come back; write there a number larger than any start so far",
+            state->folder);
     free(text);
     if (status != BASE_OK)
         return status;
@@ -157,8 +159,9 @@ enum base_status cluster_state_record(struct cluster_state *state, const struct 
     char *text = object && complete ? json_dumps(object, JSON_INDENT(1)) : NULL;
     json_decref(object);
     if (!text)
-        return base_error_set(error, BASE_INVALID, "the decision of job %" PRIu64 " cannot be written as JSON: is its directory's name UTF-8?",
-                              decision->job);
+        return base_error_set(
+            error, BASE_INVALID,
+            "the decision of job %" PRIu64 " cannot be written as JSON: is its directory's name UTF-8?", decision->job);
     char name[64];
     decision_name(decision->job, name);
     const enum base_status status = write_file(state, name, text, error);

@@ -15,7 +15,8 @@
 #include "cluster/coordinator.h"
 #include "cluster/link.h"
 
-/* Beats are tiny and must not be late on a machine that is busy with rows. Needs a privilege; without it, all threads are alike. */
+/* Beats are tiny and must not be late on a machine that is busy with rows. Needs a privilege; without it, all threads
+ * are alike. */
 enum { HEARTBEAT_NICE = -10 };
 
 struct cluster_heartbeat {
@@ -60,10 +61,10 @@ static enum base_status beat_loop(struct cluster_heartbeat *heartbeat, struct cl
         const uint64_t until_ns = cluster_link_connected(link) ? base_min_u64(next_ns, silent_ns) : silent_ns;
         const int timeout_ms = until_ns > now_ns ? (int)((until_ns - now_ns) / BASE_NS_PER_MS + 1) : 0;
         const uint32_t interest = cluster_link_interest(link);
-        struct pollfd fds[2] = {{.fd = heartbeat->stop_fd, .events = POLLIN},
-                                {.fd = cluster_link_fd(link),
-                                 .events = (short)((interest & EPOLLIN ? POLLIN : 0) |
-                                                   (interest & EPOLLOUT ? POLLOUT : 0))}};
+        struct pollfd fds[2] = {
+            {.fd = heartbeat->stop_fd, .events = POLLIN},
+            {.fd = cluster_link_fd(link),
+             .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))}};
         if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for the coordinator");
         if (fds[0].revents)

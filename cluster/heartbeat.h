@@ -1,5 +1,6 @@
-/* A node's heartbeat: a thread of its own with a connection of its own, so that neither a busy control thread nor a busy worker makes a node seem dead,
- * and a dead or stopped process does not seem alive. It also notices when the coordinator falls silent. */
+/* A node's heartbeat: a thread of its own with a connection of its own, so that neither a busy control thread nor a
+ * busy worker makes a node seem dead, and a dead or stopped process does not seem alive. It also notices when the
+ * coordinator falls silent. */
 #ifndef MILLRACE_CLUSTER_HEARTBEAT_H
 #define MILLRACE_CLUSTER_HEARTBEAT_H
 

@@ -1,9 +1,11 @@
 /* What held a job back.
  *
- * The model: a worker is either busy (on a CPU, or ready for one) or waits in its engine for a completion. Over a node's exchange span, the busy share of its workers
- * says whether CPUs were the limit. If they were: skew when one node had far more to do than the mean, else user or kernel time, whichever is larger. If
- * they were not, workers waited for something, and the stalls they counted say for what: frames that the network had not taken yet (network), a
- * sink that had no room (output), or reads that had not come (input). A node at the edge of its memory budget whose receivers starved was held back by memory. */
+ * The model: a worker is either busy (on a CPU, or ready for one) or waits in its engine for a completion. Over a
+ * node's exchange span, the busy share of its workers says whether CPUs were the limit. If they were: skew when one
+ * node had far more to do than the mean, else user or kernel time, whichever is larger. If they were not, workers
+ * waited for something, and the stalls they counted say for what: frames that the network had not taken yet (network),
+ * a sink that had no room (output), or reads that had not come (input). A node at the edge of its memory budget whose
+ * receivers starved was held back by memory. */
 #include "cluster/limit.h"
 
 #include <stdio.h>
@@ -84,10 +86,10 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
     }
     const bool kernel = report->cpu_system_seconds > report->cpu_user_seconds;
     const double all = report->cpu_user_seconds + report->cpu_system_seconds;
-    snprintf(text, text_bytes, "workers were busy %.0f %% of the time, %.0f %% of their CPU time in the %s; slowest: %s",
-             100 * busy_share(slowest),
-             100 * share(kernel ? report->cpu_system_seconds : report->cpu_user_seconds, all),
-             kernel ? "kernel" : "program", slowest->name);
+    snprintf(
+        text, text_bytes, "workers were busy %.0f %% of the time, %.0f %% of their CPU time in the %s; slowest: %s",
+        100 * busy_share(slowest), 100 * share(kernel ? report->cpu_system_seconds : report->cpu_user_seconds, all),
+        kernel ? "kernel" : "program", slowest->name);
     return kernel ? CLUSTER_LIMIT_KERNEL_CPU : CLUSTER_LIMIT_USER_CPU;
 }
 

@@ -1,4 +1,5 @@
-/* Length-prefixed messages over a non-blocking socket. The length is a little-endian uint32 that does not count itself. */
+/* Length-prefixed messages over a non-blocking socket. The length is a little-endian uint32 that does not count itself.
+ */
 #include "cluster/link.h"
 
 #include <errno.h>
@@ -290,8 +291,9 @@ enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_
         return BASE_BUSY;
     const size_t bytes = base_load_u32(link->in + link->in_begin);
     if (bytes > link_bytes_max(link))
-        return base_error_set(error, BASE_PROTOCOL, "%s announced a control message of %zu bytes, at most %zu are allowed",
-                              link->peer, bytes, link_bytes_max(link));
+        return base_error_set(error, BASE_PROTOCOL,
+                              "%s announced a control message of %zu bytes, at most %zu are allowed", link->peer, bytes,
+                              link_bytes_max(link));
     if (have - LINK_HEAD_BYTES < bytes)
         return BASE_BUSY;
     const uint8_t *at = link->in + link->in_begin + LINK_HEAD_BYTES;
@@ -340,9 +342,8 @@ enum base_status cluster_link_wait(struct cluster_link *link, uint64_t deadline_
         const uint64_t until_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(link));
         const uint64_t wait_ms = until_ns > now_ns ? (until_ns - now_ns) / BASE_NS_PER_MS + 1 : 0;
         const uint32_t interest = cluster_link_interest(link);
-        struct pollfd poll_fd = {.fd = link->fd,
-                                 .events = (short)((interest & EPOLLIN ? POLLIN : 0) |
-                                                   (interest & EPOLLOUT ? POLLOUT : 0))};
+        struct pollfd poll_fd = {
+            .fd = link->fd, .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))};
         if (poll(&poll_fd, 1, (int)base_min_u64(wait_ms, 1000 * 1000)) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for %s", link->peer);
         status = cluster_link_ready(link, base_clock_now_ns(), error);

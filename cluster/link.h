@@ -1,7 +1,9 @@
-/* A control connection: messages with a length in front, over a non-blocking TCP socket (TCP_NODELAY), for an epoll loop.
+/* A control connection: messages with a length in front, over a non-blocking TCP socket (TCP_NODELAY), for an epoll
+ * loop.
  *
- * The loop registers cluster_link_fd with cluster_link_interest, calls cluster_link_ready when epoll says so, then takes messages with
- * cluster_link_receive until BASE_BUSY. After a call that may send, the interest may have changed. Nothing here blocks or looks at a clock. */
+ * The loop registers cluster_link_fd with cluster_link_interest, calls cluster_link_ready when epoll says so, then
+ * takes messages with cluster_link_receive until BASE_BUSY. After a call that may send, the interest may have changed.
+ * Nothing here blocks or looks at a clock. */
 #ifndef MILLRACE_CLUSTER_LINK_H
 #define MILLRACE_CLUSTER_LINK_H
 
@@ -9,14 +11,17 @@
 
 struct cluster_link;
 
-/* What may wait to be sent on one link; beyond it the peer does not read and the link fails. Room for one message of the largest size is always there. */
+/* What may wait to be sent on one link; beyond it the peer does not read and the link fails. Room for one message of
+ * the largest size is always there. */
 #define CLUSTER_LINK_QUEUE_BYTES_MAX (UINT64_C(128) << 20)
 /* A link whose peer takes no byte of a waiting message for this long fails. */
 #define CLUSTER_LINK_STALL_NS (UINT64_C(3) * 1000000000)
 
-/* Takes over a connected socket (also on error: closed). Until cluster_link_trust no message may be larger than a hello. */
+/* Takes over a connected socket (also on error: closed). Until cluster_link_trust no message may be larger than a
+ * hello. */
 enum base_status cluster_link_adopt(int fd, struct cluster_link **link, struct base_error *error);
-/* Starts connecting; fails at deadline_ns with BASE_TIMEOUT. Messages may be sent at once: they wait. Errors name the address. */
+/* Starts connecting; fails at deadline_ns with BASE_TIMEOUT. Messages may be sent at once: they wait. Errors name the
+ * address. */
 enum base_status cluster_link_connect(const struct net_address *address, uint64_t deadline_ns,
                                       struct cluster_link **link, struct base_error *error);
 /* The peer's hello or welcome was fine: messages up to CLUSTER_MESSAGE_BYTES_MAX are taken from now on. */
@@ -30,14 +35,16 @@ bool cluster_link_connected(const struct cluster_link *link);
 /* "10.0.0.1:7400", of the other end. */
 const char *cluster_link_peer(const struct cluster_link *link);
 
-/* Moves bytes as far as the socket allows. Also call it when cluster_link_deadline_ns has passed. An error is the link's end (BASE_PEER_CLOSED,
- * BASE_PEER_RESET, BASE_TIMEOUT, ...), but whole messages that came before it can still be received. */
+/* Moves bytes as far as the socket allows. Also call it when cluster_link_deadline_ns has passed. An error is the
+ * link's end (BASE_PEER_CLOSED, BASE_PEER_RESET, BASE_TIMEOUT, ...), but whole messages that came before it can still
+ * be received. */
 enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, struct base_error *error);
-/* Next message; the caller frees it with cluster_message_free. BASE_BUSY: none now. BASE_PROTOCOL, BASE_VERSION, BASE_TOO_LARGE: the link's end. */
+/* Next message; the caller frees it with cluster_message_free. BASE_BUSY: none now. BASE_PROTOCOL, BASE_VERSION,
+ * BASE_TOO_LARGE: the link's end. */
 enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_message *message,
                                       struct base_error *error);
-/* Queues a message and sends what the socket takes at once. BASE_TOO_LARGE: the queue's bound. A broken socket is told by the next
- * cluster_link_ready, not here. */
+/* Queues a message and sends what the socket takes at once. BASE_TOO_LARGE: the queue's bound. A broken socket is told
+ * by the next cluster_link_ready, not here. */
 enum base_status cluster_link_send(struct cluster_link *link, const struct cluster_message *message, uint64_t now_ns,
                                    struct base_error *error);
 /* True when all that was queued is the kernel's. */
@@ -45,7 +52,8 @@ bool cluster_link_flushed(const struct cluster_link *link);
 /* When connecting or a stalled send fails, or UINT64_MAX. */
 uint64_t cluster_link_deadline_ns(const struct cluster_link *link);
 
-/* Blocking helper for clients: sends what waits and receives one message, at most until deadline_ns (base_clock_now_ns time). */
+/* Blocking helper for clients: sends what waits and receives one message, at most until deadline_ns (base_clock_now_ns
+ * time). */
 enum base_status cluster_link_wait(struct cluster_link *link, uint64_t deadline_ns, struct cluster_message *message,
                                    struct base_error *error);
 

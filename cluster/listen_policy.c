@@ -15,7 +15,8 @@ static bool is_loopback(const struct net_address *address)
     return IN6_IS_ADDR_LOOPBACK(v6) || (IN6_IS_ADDR_V4MAPPED(v6) && v6->s6_addr[12] == 127);
 }
 
-/* Is this process in one of the namespaces of a local cluster? They are told by device and inode, not by what anyone says. */
+/* Is this process in one of the namespaces of a local cluster? They are told by device and inode, not by what anyone
+ * says. */
 static bool in_own_namespace(void)
 {
     struct stat mine;
@@ -40,7 +41,8 @@ enum base_status cluster_listen_allowed(const struct net_address *address, struc
     char text[64];
     net_address_format(address, text);
     return base_error_set(error, BASE_DENIED,
-                          "will not listen on %s: connections are not authenticated, so only loopback addresses (127.0.0.1, ::1) and the network "
+                          "will not listen on %s: connections are not authenticated, so only loopback addresses "
+                          "(127.0.0.1, ::1) and the network "
                           "namespaces of a local cluster (" LISTEN_NAMESPACES ", made by deploy/cluster) are allowed",
                           text);
 }

@@ -4,8 +4,8 @@
 
 #include "net/engine.h"
 
-/* BASE_OK for loopback, and for any address when this process is in a network namespace that a local cluster made (named
- * millrace-* in /run/netns). Else BASE_DENIED with what to do. */
+/* BASE_OK for loopback, and for any address when this process is in a network namespace that a local cluster made
+ * (named millrace-* in /run/netns). Else BASE_DENIED with what to do. */
 enum base_status cluster_listen_allowed(const struct net_address *address, struct base_error *error);
 
 #endif

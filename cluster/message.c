@@ -8,7 +8,6 @@
 #error "MILLRACE_VERSION comes from cluster/CMakeLists.txt"
 #endif
 
-
 const char *cluster_build_id(void)
 {
     return MILLRACE_VERSION;

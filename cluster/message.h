@@ -1,15 +1,15 @@
-/* The messages of the control plane as plain C structs: what clients, coordinator and nodes say to each other. cluster/codec.h turns them into bytes
- * and back; nobody else knows how they look on the wire.
+/* The messages of the control plane as plain C structs: what clients, coordinator and nodes say to each other.
+ * cluster/codec.h turns them into bytes and back; nobody else knows how they look on the wire.
  *
- * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and closes. Then:
- *   client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
+ * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
+ * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
- *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP, SURVEYED, LOW,
- *                NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number.
- *   heartbeat    BEAT both ways
+ *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP,
+ * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number. heartbeat
+ * BEAT both ways
  *
- * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A message made to be sent borrows
- * what it points to, and is not freed. */
+ * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A
+ * message made to be sent borrows what it points to, and is not freed. */
 #ifndef MILLRACE_CLUSTER_MESSAGE_H
 #define MILLRACE_CLUSTER_MESSAGE_H
 
@@ -122,7 +122,7 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
 
 struct cluster_submit {
     enum join_job_kind kind;
-    uint32_t source_count;           /* join 2 (left, right), shuffle 1 */
+    uint32_t source_count; /* join 2 (left, right), shuffle 1 */
     struct cluster_source source[2];
     char *on;     /* join "a=b[,c=d]", shuffle "k[,l]" */
     char *select; /* or NULL */
@@ -186,11 +186,11 @@ const char *cluster_limit_words(enum cluster_limit limit);
 struct cluster_node_report {
     char *name;
     uint32_t workers;
-    uint64_t rows;                /* result rows made there */
+    uint64_t rows; /* result rows made there */
     uint64_t rows_scanned;
     uint64_t bytes_sent, bytes_received; /* payload over connections */
     uint64_t table_rows, table_bytes;
-    double exchange_seconds;      /* first scan to last end of stream, on its own clock */
+    double exchange_seconds; /* first scan to last end of stream, on its own clock */
     double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
     uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
     uint64_t stalls_frame, stalls_sink, stalls_input;
@@ -206,17 +206,18 @@ struct cluster_spans {
 
 struct cluster_report {
     struct base_error error; /* status BASE_OK: the job succeeded */
-    bool bad_request;        /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
+    bool
+        bad_request; /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
     enum join_job_kind kind;
     uint32_t build_side; /* 0 left, 1 right */
     uint64_t rows, checksum, output_bytes;
     double seconds;          /* from the moment the job began to run to its end, at the coordinator */
     double exchange_seconds; /* the longest span of any node */
     struct cluster_spans spans;
-    char *engine, *features, *engine_reason; /* what was used; reason "" unless io_uring was not to be had */
-    bool verified;                           /* every payload byte was checked */
+    char *engine, *features, *engine_reason;          /* what was used; reason "" unless io_uring was not to be had */
+    bool verified;                                    /* every payload byte was checked */
     uint64_t rows_scanned, input_bytes, rows_side[2]; /* rows_side: scanned of left and right */
-    uint64_t bytes_sent, bytes_received;     /* payload that crossed a node boundary */
+    uint64_t bytes_sent, bytes_received;              /* payload that crossed a node boundary */
     uint64_t table_rows, table_bytes;
     double cpu_user_seconds, cpu_system_seconds;
     uint64_t peak_memory_bytes; /* the largest of any node */
@@ -293,7 +294,7 @@ struct cluster_step {
     bool has_report; /* FINISHED */
     struct cluster_crew_report report;
     uint32_t node_count;
-    uint64_t *sent_bytes, *received_bytes; /* per node */
+    uint64_t *sent_bytes, *received_bytes;   /* per node */
     char *engine, *features, *engine_reason; /* what was used */
 };
 
@@ -367,7 +368,8 @@ struct cluster_message {
 /* Frees what a decoded message owns, and zeroes it. The struct itself is the caller's. */
 void cluster_message_free(struct cluster_message *message);
 
-/* What a program exits with for a job's or a request's status: 0 success, 1 job failed, 3 cluster unreachable or incomplete, 4 cancelled. */
+/* What a program exits with for a job's or a request's status: 0 success, 1 job failed, 3 cluster unreachable or
+ * incomplete, 4 cancelled. */
 int cluster_exit_code(enum base_status status);
 
 #endif

@@ -1,6 +1,7 @@
 /* One thread, one epoll: the connection to the coordinator, the crew's answers, the heartbeat's alarm, signals.
  *
- * A node without its coordinator aborts its job, and connects again only when the job is gone: so no order of a new coordinator can meet an old job. */
+ * A node without its coordinator aborts its job, and connects again only when the job is gone: so no order of a new
+ * coordinator can meet an old job. */
 #include "cluster/node.h"
 
 #include <errno.h>
@@ -61,7 +62,8 @@ static void node_watch_link(struct node *node)
 {
     const uint32_t interest = cluster_link_interest(node->link);
     struct epoll_event event = {.events = interest, .data.u32 = NODE_WATCH_LINK};
-    if (interest != node->interest && epoll_ctl(node->epoll_fd, EPOLL_CTL_MOD, cluster_link_fd(node->link), &event) == 0)
+    if (interest != node->interest &&
+        epoll_ctl(node->epoll_fd, EPOLL_CTL_MOD, cluster_link_fd(node->link), &event) == 0)
         node->interest = interest;
 }
 
@@ -138,9 +140,8 @@ static void node_connect(struct node *node, uint64_t now_ns)
 static void node_welcomed(struct node *node)
 {
     struct base_error error;
-    const struct cluster_heartbeat_config config = {.coordinator = node->config->coordinator,
-                                                    .name = node->config->name,
-                                                    .incarnation = node->incarnation};
+    const struct cluster_heartbeat_config config = {
+        .coordinator = node->config->coordinator, .name = node->config->name, .incarnation = node->incarnation};
     cluster_link_trust(node->link);
     node->welcomed = true;
     node->complained = false;

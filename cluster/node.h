@@ -1,4 +1,5 @@
-/* The node agent: the control thread of a node daemon. It keeps the connection to the coordinator, gives orders to the crew, and answers. */
+/* The node agent: the control thread of a node daemon. It keeps the connection to the coordinator, gives orders to the
+ * crew, and answers. */
 #ifndef MILLRACE_CLUSTER_NODE_H
 #define MILLRACE_CLUSTER_NODE_H
 
@@ -14,7 +15,8 @@ struct cluster_node_config {
     bool pin;
 };
 
-/* Runs until SIGTERM or SIGINT (BASE_OK: its job was aborted, its attempts removed) or an error that trying again cannot cure. */
+/* Runs until SIGTERM or SIGINT (BASE_OK: its job was aborted, its attempts removed) or an error that trying again
+ * cannot cure. */
 enum base_status cluster_node_run(const struct cluster_node_config *config, struct base_error *error);
 
 #endif

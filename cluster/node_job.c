@@ -1,9 +1,10 @@
-/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., COMMIT, PUBLISH, RELEASE) and each is passed on at once; what
- * the crew answers is passed back. RELEASE may come at any time. Whatever fails on the way is told as FAILED, and then this node only waits for RELEASE.
+/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., COMMIT, PUBLISH,
+ * RELEASE) and each is passed on at once; what the crew answers is passed back. RELEASE may come at any time. Whatever
+ * fails on the way is told as FAILED, and then this node only waits for RELEASE.
  *
- * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned before it had finished. Once
- * finished, they are durable and the coordinator may have decided to keep them: then only its word (COMMIT, or RELEASE with abort) moves them, if need be
- * after a reconnect (`doubt`). */
+ * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned
+ * before it had finished. Once finished, they are durable and the coordinator may have decided to keep them: then only
+ * its word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect (`doubt`). */
 #include "cluster/node_job.h"
 
 #include <stdlib.h>
@@ -210,8 +211,9 @@ static enum base_status check_lend(const struct node_job *job, const struct clus
         return base_error_set(error, BASE_PROTOCOL, "morsels of a side that the job does not have");
     for (uint64_t i = 0; i < lend->count; i++) {
         const struct shuffle_morsel *morsel = &lend->morsel[i];
-        const bool inside = side->generated ? morsel->end <= side->rows
-                                            : morsel->file < side->file_count && morsel->end <= side->file_bytes[morsel->file];
+        const bool inside = side->generated
+                                ? morsel->end <= side->rows
+                                : morsel->file < side->file_count && morsel->end <= side->file_bytes[morsel->file];
         if (!inside || morsel->index >= side->capacity)
             return base_error_set(error, BASE_PROTOCOL, "a morsel outside of its relation");
     }
@@ -462,8 +464,8 @@ enum base_status node_job_order(struct node_job *job, struct cluster_message *me
     if (message->kind == CLUSTER_MESSAGE_PREPARE)
         status = on_prepare(job, &message->prepare, &why);
     else if (!job->prepared)
-        status = base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared",
-                                cluster_message_name(message->kind));
+        status =
+            base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared", cluster_message_name(message->kind));
     else
         status = crew_order(job, message, &why);
     if (status != BASE_OK)

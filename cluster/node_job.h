@@ -5,7 +5,8 @@
 #include "cluster/crew.h"
 #include "cluster/message.h"
 
-/* Sends a message to the coordinator, or drops it when there is no connection (the coordinator then counts this node as lost anyway). */
+/* Sends a message to the coordinator, or drops it when there is no connection (the coordinator then counts this node as
+ * lost anyway). */
 typedef void cluster_node_send_fn(void *context, const struct cluster_message *message);
 
 struct node_side {
@@ -33,11 +34,11 @@ struct node_job {
     cluster_node_send_fn *send;
     void *send_context;
 
-    uint64_t id;    /* 0: idle */
-    bool prepared;  /* the crew has it, until CLOSED */
+    uint64_t id;   /* 0: idle */
+    bool prepared; /* the crew has it, until CLOSED */
     bool releasing, abort;
-    bool finished;  /* parts are durable: only the coordinator's decision says what becomes of them */
-    bool running;   /* a pass runs */
+    bool finished; /* parts are durable: only the coordinator's decision says what becomes of them */
+    bool running;  /* a pass runs */
     uint32_t node_count;
     struct join_node *node;
     struct node_side side[2];
@@ -46,7 +47,8 @@ struct node_job {
     struct node_output doubt; /* of an earlier job whose decision this node did not hear */
 };
 
-/* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must be ended. */
+/* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must
+ * be ended. */
 enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error);
 /* Handles what the crew tells. */
 void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event);
