@@ -49,52 +49,55 @@ static enum base_status make_absolute(const char *prefix, const char *path, char
 }
 
 /* Generated rows come with their schema: options about files would be ignored, which nobody wants. */
-static enum base_status check_generated(const struct cluster_source *source, const char *prefix,
+static enum base_status check_generated(const struct cluster_source *source, const char *option,
                                         struct base_error *error)
 {
     if (source->schema || source->format != CLUSTER_FORMAT_BY_SUFFIX || source->delimiter || source->quote ||
         source->header != CLUSTER_CHOICE_DEFAULT || source->empty_is_null != CLUSTER_CHOICE_DEFAULT ||
         source->quoted_empty_is_null != CLUSTER_CHOICE_DEFAULT)
-        return base_error_set(
-            error, BASE_INVALID,
-            "--%s=%s is generated (columns key and payload): options that describe a file, such as --%s-schema, "
-            "do not apply",
-            prefix, source->text, prefix);
+        return base_error_set(error, BASE_INVALID,
+                              "--%s=%s is generated, with the columns key and payload: options that describe a file do "
+                              "not apply",
+                              option, source->text);
     return BASE_OK;
 }
 
-static enum base_status check_schema(const char *text, const char *prefix, struct base_error *error)
+static enum base_status check_schema(const char *text, const char *option, struct base_error *error)
 {
     struct shuffle_schema schema = {0};
     struct base_error inner = {0};
     const enum base_status status = shuffle_schema_parse(text, &schema, &inner);
     if (status != BASE_OK)
-        return base_error_set(error, status, "--%s-schema: %s", prefix, inner.text);
+        return base_error_set(error, status, "--%s: %s", option, inner.text);
     shuffle_schema_free(&schema);
     return BASE_OK;
 }
 
-static enum base_status check_source(struct cluster_source *source, const char *prefix, struct base_error *error)
+static enum base_status check_source(struct cluster_submit *submit, uint32_t index, struct base_error *error)
 {
+    struct cluster_source *source = &submit->source[index];
+    char option[CLIENT_OPTION_BYTES], schema_option[CLIENT_OPTION_BYTES];
+    client_source_option(submit, index, "", option);
+    client_source_option(submit, index, "-schema", schema_option);
     if (!source->text)
         return base_error_set(error, BASE_INVALID,
-                              "--%s=SOURCE is missing: PATH, shared:PATH, local:GLOB or gen:rows=N,...", prefix);
+                              "--%s=SOURCE is missing: PATH, shared:PATH, local:GLOB or gen:rows=N,...", option);
     struct shuffle_relation relation = {0};
     struct base_error inner = {0};
     char *path = NULL;
     enum base_status status = shuffle_relation_parse(source->text, &relation, &path, &inner);
     if (status != BASE_OK)
-        return base_error_set(error, status, "--%s: %s", prefix, inner.text);
+        return base_error_set(error, status, "--%s: %s", option, inner.text);
     cluster_source_apply(source, &relation);
     if (relation.placement == SHUFFLE_GENERATED)
-        status = check_generated(source, prefix, error);
+        status = check_generated(source, option, error);
     else
         status = make_absolute(relation.placement == SHUFFLE_LOCAL ? "local:" : "shared:", path, &source->text, error);
     if (status == BASE_OK && relation.csv.delimiter == relation.csv.quote && relation.format == SHUFFLE_FORMAT_CSV)
         status =
-            base_error_set(error, BASE_INVALID, "--%s: its delimiter and its quote are the same character", prefix);
+            base_error_set(error, BASE_INVALID, "--%s: its delimiter and its quote are the same character", option);
     if (status == BASE_OK && source->schema)
-        status = check_schema(source->schema, prefix, error);
+        status = check_schema(source->schema, schema_option, error);
     free(path);
     shuffle_relation_free(&relation);
     return status;
@@ -123,7 +126,7 @@ static enum base_status check_job(struct client_reader *reader)
     struct cluster_submit *submit = &reader->args->submit;
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < submit->source_count && status == BASE_OK; i++)
-        status = check_source(&submit->source[i], client_source_prefix(submit, i), reader->error);
+        status = check_source(submit, i, reader->error);
     if (status == BASE_OK && !submit->on)
         status = base_error_set(reader->error, BASE_INVALID, "%s",
                                 submit->kind == JOIN_JOB_JOIN

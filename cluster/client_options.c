@@ -196,7 +196,7 @@ static const struct argp_option join_options[] = {
 static const struct argp_option shuffle_options[] = {
     HEADING("Input:", GROUP_SOURCE),
     {"in", KEY_OF(0, TEXT), "SOURCE", 0, "The input: PATH, shared:PATH, local:GLOB or gen:rows=N,...", GROUP_SOURCE},
-#define X(key, suffix, argument, about) {"in" suffix, KEY_OF(0, key), argument, 0, about, GROUP_SOURCE},
+#define X(key, suffix, argument, about) {&suffix[1], KEY_OF(0, key), argument, 0, about, GROUP_SOURCE},
     SOURCE_LIST(X)
 #undef X
         HEADING("Distribution:", GROUP_MATCH),
@@ -240,16 +240,25 @@ static const struct argp_option front_options[] = {
 
 /* One word at a time ----------------------------------------------------------------------------------------------- */
 
-static enum base_status read_source(struct cluster_source *source, const char *prefix, enum source_key key,
+void client_source_option(const struct cluster_submit *submit, uint32_t index, const char *what, char *option)
+{
+    if (submit->kind == JOIN_JOB_SHUFFLE)
+        snprintf(option, CLIENT_OPTION_BYTES, "%s", *what ? what + 1 : "in");
+    else
+        snprintf(option, CLIENT_OPTION_BYTES, "%s%s", index == 0 ? "left" : "right", what);
+}
+
+static enum base_status read_source(struct cluster_submit *submit, uint32_t index, enum source_key key,
                                     const char *text, struct base_error *error)
 {
     static const char *const suffixes[SOURCE_KEYS] = {"",
-#define X(key, suffix, argument, about) suffix,
+#define X(name, suffix, argument, about) suffix,
                                                       SOURCE_LIST(X)
 #undef X
     };
-    char option[40];
-    snprintf(option, sizeof option, "%s%s", prefix, suffixes[key]);
+    struct cluster_source *source = &submit->source[index];
+    char option[CLIENT_OPTION_BYTES];
+    client_source_option(submit, index, suffixes[key], option);
     const struct value *values = key == SOURCE_FORMAT ? format_values : choice_values;
     int value = 0;
     if (key == SOURCE_TEXT || key == SOURCE_SCHEMA)
@@ -268,11 +277,6 @@ static enum base_status read_source(struct cluster_source *source, const char *p
     else
         source->quoted_empty_is_null = (enum cluster_choice)value;
     return BASE_OK;
-}
-
-const char *client_source_prefix(const struct cluster_submit *submit, uint32_t index)
-{
-    return submit->kind == JOIN_JOB_SHUFFLE ? "in" : index == 0 ? "left" : "right";
 }
 
 static enum base_status read_type(const char *text, struct base_error *error)
@@ -329,8 +333,7 @@ static enum base_status read_job_word(struct client_reader *reader, int key, con
     }
     if (key >= KEY_SOURCE) {
         const uint32_t index = (uint32_t)(key - KEY_SOURCE) / SOURCE_KEYS;
-        return read_source(&submit->source[index], client_source_prefix(submit, index),
-                           (enum source_key)((key - KEY_SOURCE) % SOURCE_KEYS), text, error);
+        return read_source(submit, index, (enum source_key)((key - KEY_SOURCE) % SOURCE_KEYS), text, error);
     }
     return read_setting(&settings[key - KEY_SETTING], text, &submit->settings, error);
 }

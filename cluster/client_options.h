@@ -22,7 +22,9 @@ struct client_reader {
 /* Of the words in front of the command. */
 const struct argp *client_front_options(void);
 const struct argp *client_command_options(enum cluster_command command);
-/* How the options of that source begin: "left", "right" or "in". */
-const char *client_source_prefix(const struct cluster_submit *submit, uint32_t index);
+/* The name of a source's option: "left", "left-schema" and so on; of a shuffle's only source "in", "schema". what is ""
+ * or begins with '-'; option has CLIENT_OPTION_BYTES. */
+enum { CLIENT_OPTION_BYTES = 40 };
+void client_source_option(const struct cluster_submit *submit, uint32_t index, const char *what, char *option);
 
 #endif

@@ -371,10 +371,8 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
-    /* Words of a request are as wrong on every node as on this one. */
-    const bool everywhere =
-        c->run->phase == CLUSTER_PHASE_RESOLVE && (error->status == BASE_INVALID || error->status == BASE_PARSE);
-    if (everywhere)
+    /* Words of a request are as wrong on every node as on this one; what does not parse is data. */
+    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_INVALID)
         c->run->bad_request = true;
     coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
                      error->text);

@@ -101,7 +101,7 @@ static void shuffle_fills_the_request(void **state)
     assert_null(args.submit.out);
     cluster_client_args_free(&args);
 
-    assert_int_equal(parse("shuffle --in /a.csv --by k --in-delimiter tab --out /o"), CLUSTER_ARGS_RUN);
+    assert_int_equal(parse("shuffle --in /a.csv --by k --delimiter tab --out /o"), CLUSTER_ARGS_RUN);
     assert_int_equal(args.submit.source[0].delimiter, '\t');
     assert_int_equal(args.submit.output, SHUFFLE_OUTPUT_CSV);
     cluster_client_args_free(&args);
@@ -172,6 +172,9 @@ static void wrong_words_are_named(void **state)
         {"join --left /a --right /b --on a=b --output-format csv", "add --out"},
         {"shuffle --in /a --by k --into table --out /o", "choose one"},
         {"shuffle --in /a --by k --into file", "table"},
+        {"shuffle --by k", "--in=SOURCE is missing"},
+        {"shuffle --in /a --by k --schema k:int65", "--schema: "},
+        {"shuffle --in /a --by k --header maybe", "--header=maybe"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         refuse(lines[i][0], lines[i][1]);
