@@ -79,7 +79,7 @@ static json_t *make_words(struct json_out *out, const char *text)
 /* Writes the object out and lets go of it. */
 static char *finish(const struct json_out *out, json_t *object)
 {
-    char *text = out->failed || !object ? NULL : json_dumps(object, JSON_COMPACT);
+    char *text = out->failed || !object ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(object);
     return text;
 }
