@@ -371,7 +371,7 @@ bool rig_turn(struct rig *rig, uint32_t number)
     struct rig_worker *worker = &rig->worker[number];
     struct net_event events[8];
     struct base_error error;
-    bool worked = false;
+    bool worked = shuffle_mesh_deadline_ns(worker->mesh) == 0; /* a refused send may go through now */
     const uint32_t count = net_engine_poll(worker->engine, events, 1 + pick(rig, 8), 0);
     for (uint32_t i = 0; i < count; i++) {
         worked = true;
@@ -407,6 +407,7 @@ static uint64_t earliest_deadline(const struct rig *rig)
 bool rig_run(struct rig *rig, bool (*done)(struct rig *rig))
 {
     uint32_t idle = 0;
+    bool polled = false; /* once more after the last turn: what was submitted there has been handed over */
     while (!done(rig)) {
         if (rig_failed(rig))
             return false;
@@ -419,8 +420,14 @@ bool rig_run(struct rig *rig, bool (*done)(struct rig *rig))
         }
         if (worked) {
             idle = 0;
+            polled = false;
             continue;
         }
+        if (!polled) {
+            polled = true;
+            continue;
+        }
+        polled = false;
         /* A busy sink is tried again without anything else moving. */
         const uint64_t deadline_ns = earliest_deadline(rig);
         if (!net_sim_advance(rig->world, deadline_ns == 0 ? NET_WAIT_FOREVER : deadline_ns) &&
