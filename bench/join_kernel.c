@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "join/table.h"
+#include "join/sinks.h"
 
 enum { REPEATS_MAX = 101, ROW_BYTES_MAX = JOIN_TABLE_REFERENCE_BYTES - 8 };
 
@@ -119,22 +119,46 @@ static double rate(uint64_t rows, uint64_t ns)
     return ns ? (double)rows * 1000.0 / (double)ns : 0;
 }
 
-static struct sample run_once(struct bench *bench)
+static void bench_open(struct bench *bench, const struct settings *settings)
 {
-    const struct settings *settings = bench->settings;
-    const uint64_t build_rows = settings->keys * settings->duplicates;
-    const uint64_t probe_rows = settings->keys;
+    struct base_error error;
+    char text[64];
+    *bench = (struct bench){.settings = settings};
+    snprintf(text, sizeof text, "k:int64,p:binary(%" PRIu32 ")", settings->row_bytes - 8);
+    check(shuffle_schema_parse(text, &bench->schema, &error), &error);
+    check(shuffle_layout_prepare(&bench->schema, &bench->layout, &error), &error);
+    check(base_governor_open(0, &bench->governor, &error), &error);
+    bench->key = (struct shuffle_key){.count = 1, .part = {{.column = 0, .class = SHUFFLE_KEY_INTEGER}}};
+}
+
+static void bench_close(struct bench *bench)
+{
+    base_governor_close(bench->governor);
+    shuffle_layout_free(&bench->layout);
+    shuffle_schema_free(&bench->schema);
+}
+
+/* Opens the table and fills it with the build rows. */
+static void table_build(struct bench *bench, uint64_t rows)
+{
     const struct join_table_config config = {.governor = bench->governor,
                                              .layout = &bench->layout,
                                              .key = &bench->key,
-                                             .rows_expected = settings->growing ? 0 : build_rows,
+                                             .rows_expected = bench->settings->growing ? 0 : rows,
                                              .prefault = true};
     struct base_error error;
-    struct sample sample;
     check(join_table_open(&config, &bench->table, &error), &error);
     bench->call_ns = bench->hash_ns = 0;
-    build(bench, build_rows);
+    build(bench, rows);
     join_table_seal(bench->table);
+}
+
+static struct sample run_once(struct bench *bench)
+{
+    const uint64_t build_rows = bench->settings->keys * bench->settings->duplicates;
+    const uint64_t probe_rows = bench->settings->keys;
+    struct sample sample;
+    table_build(bench, build_rows);
     sample.build = rate(build_rows, bench->call_ns);
     sample.hash = rate(build_rows, bench->hash_ns);
     bench->call_ns = 0;
@@ -168,19 +192,12 @@ static void print_sample(const struct settings *settings, uint64_t pairs, double
            values[1][last], values[1][last / 2], values[2][last]);
 }
 
+static struct bench bench;
+
 static void run(const struct settings *settings)
 {
-    static struct bench bench;
     static double values[3][REPEATS_MAX];
-    struct base_error error;
-    char text[64];
-    bench = (struct bench){.settings = settings};
-    snprintf(text, sizeof text, settings->row_bytes > 8 ? "k:int64,p:binary(%" PRIu32 ")" : "k:int64",
-             settings->row_bytes - 8);
-    check(shuffle_schema_parse(text, &bench.schema, &error), &error);
-    check(shuffle_layout_prepare(&bench.schema, &bench.layout, &error), &error);
-    check(base_governor_open(0, &bench.governor, &error), &error);
-    bench.key = (struct shuffle_key){.count = 1, .part = {{.column = 0, .class = SHUFFLE_KEY_INTEGER}}};
+    bench_open(&bench, settings);
     uint64_t pairs = 0;
     for (uint64_t i = 0; i < settings->repeat; i++) {
         const struct sample sample = run_once(&bench);
@@ -190,9 +207,61 @@ static void run(const struct settings *settings)
         pairs = sample.pairs;
     }
     print_sample(settings, pairs, values);
-    base_governor_close(bench.governor);
-    shuffle_layout_free(&bench.layout);
-    shuffle_schema_free(&bench.schema);
+    bench_close(&bench);
+}
+
+/* As a job would: through the probe sink into an output that counts and checksums both keys of each pair. */
+static void probe_into_sink(uint64_t rows, struct shuffle_output *output)
+{
+    const struct join_probe_sink_config config = {
+        .table = bench.table, .key = &bench.key, .layout = &bench.layout, .output = output, .build_is_left = true};
+    struct base_error error;
+    struct shuffle_sink *sink;
+    check(join_probe_sink_open(&config, &sink, &error), &error);
+    for (uint64_t first = 0; first < rows; first += SHUFFLE_BATCH_ROWS) {
+        const uint32_t count = (uint32_t)base_min_u64(rows - first, SHUFFLE_BATCH_ROWS);
+        batch_prepare(&bench, probe_key, first, count);
+        struct shuffle_rows batch = {.row = bench.row, .hash = bench.hash, .count = count};
+        check(shuffle_sink_consume(sink, &batch, &error), &error);
+    }
+    join_sink_close(sink);
+}
+
+static void run_one_key(const struct settings *settings)
+{
+    static const struct shuffle_output_item items[] = {{.side = 0, .column = 0}, {.side = 1, .column = 0}};
+    struct base_error error;
+    struct shuffle_schema result = {0};
+    struct shuffle_output *output;
+    bench_open(&bench, settings);
+    check(shuffle_schema_parse("left_k:int64,right_k:int64", &result, &error), &error);
+    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
+                                                 .governor = bench.governor,
+                                                 .layout = {&bench.layout, &bench.layout},
+                                                 .schema = &result,
+                                                 .item = items,
+                                                 .item_count = 2};
+    check(shuffle_output_open(&config, &output, &error), &error);
+    table_build(&bench, settings->keys);
+
+    const uint64_t table_begin_ns = base_clock_now_ns();
+    const uint64_t pairs = probe(&bench, settings->keys);
+    const uint64_t sink_begin_ns = base_clock_now_ns();
+    probe_into_sink(settings->keys, output);
+    const uint64_t end_ns = base_clock_now_ns();
+    const char *format = settings->json
+                             ? "{\"equal_keys\": %" PRIu64 ", \"pairs\": %" PRIu64
+                               ", \"table_seconds\": %.2f, \"sink_pairs\": %" PRIu64
+                               ", \"sink_seconds\": %.2f, \"checksum\": %" PRIu64 "}\n"
+                             : "%" PRIu64 " equal keys on both sides: %" PRIu64 " pairs found in %.2f s; %" PRIu64
+                               " through the sink, counted and checksummed, in %.2f s, checksum %" PRIu64 "\n";
+    printf(format, settings->keys, pairs, (double)(sink_begin_ns - table_begin_ns) / 1e9, shuffle_output_rows(output),
+           (double)(end_ns - sink_begin_ns) / 1e9, shuffle_output_checksum(output));
+
+    join_table_close(bench.table);
+    shuffle_output_close(output);
+    shuffle_schema_free(&result);
+    bench_close(&bench);
 }
 
 /* Every combination that was not pinned by an option. */
@@ -265,7 +334,6 @@ int main(int count, char **arguments)
             settings.one_key = true;
             settings.keys = 65536;
             settings.row_bytes = 16;
-            settings.repeat = 1;
             break;
         case 'j':
             settings.json = true;
@@ -276,6 +344,9 @@ int main(int count, char **arguments)
             return 2;
         }
     }
-    run_all(settings);
+    if (settings.one_key)
+        run_one_key(&settings);
+    else
+        run_all(settings);
     return 0;
 }
