@@ -145,7 +145,10 @@ static void print_result(const struct cluster_report *report, uint64_t job, cons
     char rows[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES];
     report_format_exact(report->rows, rows);
     fprintf(to, "rows      %s\n", rows);
-    fprintf(to, "checksum  %016" PRIx64 "\n", report->checksum);
+    if (report->kind == JOIN_JOB_SHUFFLE && report->table_rows > 0)
+        fputs("checksum  none: the rows went into tables\n", to);
+    else
+        fprintf(to, "checksum  %016" PRIx64 "\n", report->checksum);
     if (out) {
         report_format_bytes((double)report->output_bytes, bytes);
         fprintf(to, "output    %s (%s)\n", out, bytes);

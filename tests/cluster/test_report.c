@@ -239,6 +239,20 @@ static void people_read_the_essentials(void **state)
     free(text);
 }
 
+static void rows_in_tables_have_no_checksum(void **state)
+{
+    (void)state;
+    struct cluster_report report = make_report(NODES);
+    report.kind = JOIN_JOB_SHUFFLE;
+    char *text = print(&report);
+    assert_non_null(strstr(text, "checksum  none"));
+    free(text);
+    report.table_rows = 0;
+    text = print(&report);
+    assert_non_null(strstr(text, "checksum  fedcba9876543210"));
+    free(text);
+}
+
 static void many_nodes_get_a_spread(void **state)
 {
     (void)state;
@@ -329,6 +343,7 @@ int main(void)
         cmocka_unit_test(json_of_lists),
         cmocka_unit_test(completeness),
         cmocka_unit_test(people_read_the_essentials),
+        cmocka_unit_test(rows_in_tables_have_no_checksum),
         cmocka_unit_test(many_nodes_get_a_spread),
         cmocka_unit_test(one_node_has_no_links),
         cmocka_unit_test(numbers_for_people),
