@@ -220,8 +220,7 @@ static enum base_status gen_preload(struct shuffle_scan *scan, uint64_t begin, u
 static void gen_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     (void)scan;
-    (void)event;
-    BASE_ASSERT(!"a generated relation has no file operations");
+    BASE_ASSERT(event == NULL); /* a generated relation has no file operations */
 }
 
 static bool gen_idle(const struct shuffle_scan *scan)
