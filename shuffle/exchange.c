@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "shuffle/mesh_internal.h"
 
-enum { SMALL_ROW_BYTES_MAX = 64 };
+enum { SMALL_ROW_BYTES_MAX = 128 };
 
 static enum base_status config_check(const struct shuffle_exchange_config *config, struct base_error *error)
 {
@@ -164,6 +164,7 @@ static uint32_t copy_rows_of(struct shuffle_exchange *exchange, const uint8_t *i
         SIZE(32);
         SIZE(48);
         SIZE(64);
+        SIZE(128);
 #undef SIZE
     default:
         return copy_rows(exchange, image, hash, destination, first, end, exchange->row_bytes);
@@ -227,6 +228,8 @@ static enum base_status append_image(struct shuffle_exchange *exchange, const st
     const uint32_t first = *cursor;
     uint32_t at = first;
     enum base_status status = BASE_OK;
+    if (exchange->workers == 1)
+        at = batch->rows; /* all are its own */
     while (at < batch->rows) {
         at = copy_rows_of(exchange, batch->image, hash, destination, at, batch->rows);
         if (at == batch->rows)
