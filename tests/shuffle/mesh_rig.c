@@ -58,7 +58,8 @@ static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_r
         uint64_t hash;
         shuffle_key_hash_rows(sink->key, sink->layout, &row, 1, &hash);
         assert_int_equal(hash, rows->hash[rows->next]);
-        assert_int_equal(shuffle_key_partition(hash, rig->config.workers), sink->worker->number);
+        if (!sink->forgiving)
+            assert_int_equal(shuffle_key_partition(hash, rig->config.workers), sink->worker->number);
         sink->digest += rig_digest(row, shuffle_row_bytes(sink->layout, row));
         sink->rows++;
         rows->next++;
