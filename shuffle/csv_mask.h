@@ -26,7 +26,7 @@ static inline uint64_t csv_mask_of(const uint8_t *at, uint8_t byte)
 {
     const __m128i sought = _mm_set1_epi8((char)byte);
     uint64_t bits = 0;
-    for (unsigned part = 0; part < 4; part++) {
+    for (size_t part = 0; part < 4; part++) {
         const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(at + 16 * part));
         bits |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, sought)) << (16 * part);
     }

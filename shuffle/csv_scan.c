@@ -395,6 +395,7 @@ static enum base_status map_columns(struct csv_scan *csv, struct base_error *err
 {
     const struct shuffle_schema *schema = &csv->scan.config.relation->schema;
     const uint32_t projected = csv->scan.config.project_count;
+    BASE_ASSERT(schema->count > 0 && schema->field != NULL);
     csv->target = malloc(schema->count * sizeof *csv->target);
     csv->source = malloc((projected + 1) * sizeof *csv->source);
     csv->column = calloc(projected + 1, sizeof *csv->column);
@@ -419,8 +420,10 @@ static enum base_status map_memory(struct csv_scan *csv, struct base_error *erro
     const size_t fields = csv->column_count * sizeof(struct csv_field) * SHUFFLE_BATCH_ROWS;
     const size_t lines = sizeof(uint32_t) * SHUFFLE_BATCH_ROWS;
     size_t bytes = fields + lines;
-    for (uint32_t i = 0; i < csv->column_count; i++)
+    for (uint32_t i = 0; i < csv->column_count; i++) {
+        BASE_ASSERT(csv->column[i].info != NULL);
         bytes += (shuffle_csv_column_stride(csv->column[i].info) + csv->column[i].info->nullable) * SHUFFLE_BATCH_ROWS;
+    }
     void *memory;
     const enum base_status status =
         base_pages_map(csv->scan.config.governor, BASE_HOLDER_SCAN, bytes, true, &memory, error);

@@ -141,6 +141,8 @@ static enum base_status open_reader(struct fixed_scan *fixed, struct base_error 
 {
     const struct shuffle_scan_config *config = &fixed->scan.config;
     const uint32_t row_bytes = fixed->file.row_bytes;
+    if (row_bytes == 0)
+        return base_error_set(error, BASE_TYPE, "a fixed-width file cannot hold columns of variable length");
     const uint32_t rows = config->block_bytes / row_bytes;
     const struct shuffle_reader_config reader = {.engine = config->engine,
                                                  .governor = config->governor,
@@ -160,8 +162,6 @@ enum base_status shuffle_fixed_scan_open(const struct shuffle_scan_config *confi
     enum base_status status = shuffle_scan_prepare(&fixed->scan, &fixed_ops, config, error);
     if (status == BASE_OK)
         status = shuffle_layout_prepare(&config->relation->schema, &fixed->file, error);
-    if (status == BASE_OK && fixed->file.row_bytes == 0)
-        status = base_error_set(error, BASE_TYPE, "a fixed-width file cannot hold columns of variable length");
     if (status == BASE_OK)
         status = prepare_projection(fixed, error);
     if (status == BASE_OK)

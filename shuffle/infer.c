@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "shuffle/csv_parse.h"
 #include "shuffle/relation.h"
 #include "shuffle/value.h"
@@ -38,11 +39,13 @@ static enum base_status read_beginning(const char *path, size_t bytes, uint8_t *
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return base_error_set_errno(error, errno, "cannot open %s", path);
-    enum base_status status = BASE_OK;
     uint8_t *buffer = malloc(bytes + 1);
+    if (buffer == NULL) {
+        close(fd);
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", path);
+    }
+    enum base_status status = BASE_OK;
     size_t have = 0;
-    if (buffer == NULL)
-        status = base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", path);
     while (status == BASE_OK && have < bytes) {
         const ssize_t more = pread(fd, buffer + have, bytes - have, (off_t)have);
         if (more < 0 && errno != EINTR)
@@ -108,6 +111,7 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
 {
     head->path = relation->file[file].path;
     head->data = NULL;
+    head->bytes = 0;
     for (;; want *= 2) {
         enum base_status status = read_beginning(head->path, want, &head->data, &head->bytes, error);
         if (status != BASE_OK)
@@ -127,6 +131,8 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
             result = split_head(head, &relation->csv, true, &split); /* is a quote open? */
         else if (result == CSV_MORE) {
             free(head->data);
+            head->data = NULL;
+            head->bytes = 0;
             continue;
         }
         if (result == CSV_OK && split.rows == 0)
@@ -261,8 +267,8 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
     enum base_status status = BASE_OK;
     *where = NULL;
     for (int i = 0; i < 2 && status == BASE_OK && *where == NULL; i++) {
-        uint8_t *text;
-        size_t bytes;
+        uint8_t *text = NULL;
+        size_t bytes = 0;
         if (access(candidate[i], F_OK) != 0)
             continue;
         status = read_beginning(candidate[i], 1 << 20, &text, &bytes, error);
@@ -346,6 +352,7 @@ static enum shuffle_type infer_column(struct csv_field *field, uint32_t rows, ui
 static enum base_status infer_types(const struct shuffle_csv_options *csv, const struct head *head,
                                     struct shuffle_schema *schema, const bool *known, struct base_error *error)
 {
+    BASE_ASSERT(schema->count > 0); /* a record has at least one field */
     struct csv_split split = {.delimiter = (uint8_t)csv->delimiter,
                               .quote = (uint8_t)csv->quote,
                               .columns = schema->count,

@@ -144,7 +144,7 @@ static bool directory_in_use(const char *directory)
 /* Is the directory of this job? Whoever made it puts the marker there at once: an empty one is given a little time. */
 static bool find_marker(const char *directory, const char *marker)
 {
-    const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
+    const struct timespec pause = {.tv_nsec = 10000000};
     for (int waited_ms = 0; waited_ms < MARKER_WAIT_MS; waited_ms += 10) {
         const bool used = directory_in_use(directory); /* before the marker is looked for: it may appear between */
         if (access(marker, F_OK) == 0)
@@ -243,11 +243,12 @@ enum base_status shuffle_publish_success(const char *directory, const char *job,
 {
     char *marker = marker_path(directory, job);
     char *final = format_path("%s/_SUCCESS.json", directory);
-    enum base_status status;
-    if (marker == NULL || final == NULL)
-        status = no_memory(directory, error);
-    else
-        status = write_success(directory, job, final, text, error);
+    if (marker == NULL || final == NULL) {
+        free(marker);
+        free(final);
+        return no_memory(directory, error);
+    }
+    enum base_status status = write_success(directory, job, final, text, error);
     if (status == BASE_OK && unlink(marker) != 0 && errno != ENOENT)
         base_log_warn("cannot remove %s: %s", marker, strerror(errno));
     if (status == BASE_OK)

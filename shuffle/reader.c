@@ -123,6 +123,13 @@ static struct reader_slot *find_free(struct shuffle_reader *reader, uint32_t *in
     return NULL;
 }
 
+/* The place `steps` behind the queue's head. */
+static uint32_t queue_index(const struct shuffle_reader *reader, uint32_t steps)
+{
+    const uint32_t index = reader->queue_head + steps;
+    return index < reader->slot_count ? index : index - reader->slot_count;
+}
+
 /* Starts the read at next_offset, up to limit. False when that has to wait. */
 static bool start_read(struct shuffle_reader *reader, uint64_t limit)
 {
@@ -148,7 +155,7 @@ static bool start_read(struct shuffle_reader *reader, uint64_t limit)
     }
     slot->state = SLOT_READING;
     slot->stale = false;
-    reader->queue[(reader->queue_head + reader->queue_count++) % reader->slot_count] = index;
+    reader->queue[queue_index(reader, reader->queue_count++)] = index;
     reader->next_offset += slot->op.bytes;
     reader->in_flight++;
     return true;
@@ -178,7 +185,7 @@ enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuff
     struct reader_slot *slot = &reader->slot[reader->queue[reader->queue_head]];
     if (slot->state != SLOT_READY)
         return BASE_BUSY;
-    reader->queue_head = (reader->queue_head + 1) % reader->slot_count;
+    reader->queue_head = queue_index(reader, 1);
     reader->queue_count--;
     slot->state = SLOT_HELD;
     reader->bytes += slot->op.bytes;
