@@ -1,0 +1,661 @@
+/* The coordinator in virtual time: every phase, every way to fail, and then random ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "cluster/link.h"
+#include "coordinator_rig.h"
+
+#define LOST_BOUND_NS (UINT64_C(2) * BASE_NS_PER_S)
+#define FREE_BOUND_NS (UINT64_C(3) * BASE_NS_PER_S)
+
+static void open_complete(struct rig *rig, uint64_t seed, uint32_t nodes)
+{
+    rig_open(rig, seed, nodes, nodes);
+    for (uint32_t i = 0; i < nodes; i++)
+        rig_node_start(rig, i);
+    assert_true(rig_until(rig, rig_is_complete, BASE_NS_PER_S));
+    rig_run(rig, 10 * BASE_NS_PER_MS);
+}
+
+static struct rig *the_rig(void)
+{
+    static struct rig rig;
+    return &rig;
+}
+
+static struct rig_client *waited; /* what reported() looks at */
+
+static bool reported(struct rig *rig)
+{
+    (void)rig;
+    return waited->reported;
+}
+
+static enum base_status await_report(struct rig *rig, struct rig_client *client, uint64_t ns)
+{
+    waited = client;
+    assert_true(rig_until(rig, reported, ns));
+    return client->report.report.error.status;
+}
+
+static void assert_names(const struct rig_client *client, const char *name)
+{
+    if (!strstr(client->report.report.error.text, name))
+        fail_msg("'%s' does not name %s", client->report.report.error.text, name);
+}
+
+static void assert_all_free(struct rig *rig)
+{
+    for (uint32_t i = 0; i < rig->node_count; i++)
+        if (!rig->node[i].dead && !rig->node[i].stopped)
+            assert_int_equal(rig->node[i].job, 0);
+}
+
+static void run_good_job(struct rig *rig)
+{
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *client = rig_submit(rig, &submit);
+    if (await_report(rig, client, 5 * BASE_NS_PER_S) != BASE_OK)
+        fail_msg("%s", client->report.report.error.text);
+}
+
+static void test_join(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 1, 6);
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_OK);
+    const struct cluster_report *report = &client->report.report;
+    assert_int_equal(report->rows, 60);
+    assert_int_equal(report->node_count, 6);
+    assert_int_equal(report->workers, 6);
+    assert_string_equal(report->node[5].name, "n6");
+    assert_int_equal(report->link[5 * 6 + 0], 7);
+    assert_int_equal(report->bytes_sent, 6 * 7);
+    assert_int_equal(rig->recorded, 0);
+    /* Every morsel was lent to exactly one node, and no node had all. */
+    const uint64_t count[2] = {48, 80};
+    for (uint32_t side = 0; side < 2; side++) {
+        uint64_t lent = 0;
+        for (uint32_t i = 0; i < 6; i++) {
+            assert_true(rig->node[i].lent[side] > 0);
+            lent += rig->node[i].lent[side];
+        }
+        assert_int_equal(lent, count[side]);
+    }
+    assert_all_free(rig);
+    rig_close(rig);
+}
+
+static void test_one_morsel_each_when_few(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 2, 6);
+    struct cluster_submit submit = rig_join();
+    submit.source[0].text = submit.source[1].text = "gen:rows=6,row=16";
+    submit.settings.morsel_bytes = 16;
+    assert_int_equal(await_report(rig, rig_submit(rig, &submit), BASE_NS_PER_S), BASE_OK);
+    for (uint32_t i = 0; i < 6; i++)
+        assert_int_equal(rig->node[i].lent[0], 1);
+    rig_close(rig);
+}
+
+static void test_publish(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 3, 4);
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_OK);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(rig->node[i].published[client->job]);
+    assert_true(rig->decided[client->job]);
+    assert_true(rig->forgotten[client->job]);
+    rig_close(rig);
+}
+
+static void test_record_fails(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 4, 3);
+    rig->record_status = BASE_NO_SPACE;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_NO_SPACE);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_false(rig->node[i].committed[client->job]);
+    assert_all_free(rig);
+    rig_close(rig);
+}
+
+/* The orders after which a node is lost, cancelled or failing: every phase has one. */
+static const enum cluster_message_kind phases[] = {
+    CLUSTER_MESSAGE_RESOLVE, CLUSTER_MESSAGE_PREPARE, CLUSTER_MESSAGE_CONNECT, CLUSTER_MESSAGE_START,
+    CLUSTER_MESSAGE_LEND,    CLUSTER_MESSAGE_COMMIT,  CLUSTER_MESSAGE_PUBLISH, CLUSTER_MESSAGE_RELEASE};
+enum { PHASES = sizeof phases / sizeof *phases };
+
+/* Starts a job that stands still at node 2 in the given phase. */
+static struct rig_client *stand_still(struct rig *rig, enum cluster_message_kind phase)
+{
+    const bool out = phase == CLUSTER_MESSAGE_COMMIT || phase == CLUSTER_MESSAGE_PUBLISH;
+    const struct cluster_submit submit = out ? rig_shuffle_out() : rig_join();
+    rig->node[2].mute[phase] = true;
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_true(rig_until_told(rig, 2, phase, BASE_NS_PER_S));
+    rig_run(rig, BASE_NS_PER_MS);
+    return client;
+}
+
+static void lose_in_phase(enum cluster_message_kind phase, bool kill, uint64_t seed)
+{
+    struct rig *rig = the_rig();
+    open_complete(rig, seed, 4);
+    struct rig_client *client = stand_still(rig, phase);
+    const uint64_t fault_ns = rig->now_ns;
+    if (kill)
+        rig_node_kill(rig, 2);
+    else
+        rig_node_stop(rig, 2);
+    const enum base_status status = await_report(rig, client, LOST_BOUND_NS);
+    /* What was done before the loss stays done. */
+    if (phase == CLUSTER_MESSAGE_RELEASE) {
+        assert_int_equal(status, BASE_OK);
+    } else {
+        assert_int_equal(status, BASE_NODE_LOST);
+        assert_names(client, "n3");
+    }
+    assert_true(rig->now_ns - fault_ns <= LOST_BOUND_NS);
+    assert_true(rig_until(rig, rig_is_idle, FREE_BOUND_NS - (rig->now_ns - fault_ns)));
+    rig_run(rig, 5 * BASE_NS_PER_MS);
+    assert_all_free(rig);
+    const bool decided = rig->decided[client->job];
+    for (uint32_t i = 0; i < 4; i++)
+        if (i != 2 && status != BASE_OK)
+            assert_int_equal(rig->node[i].aborted[client->job], !decided);
+    /* The next job fails at once and names who is missing. */
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *next = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, next, 50 * BASE_NS_PER_MS), BASE_NODE_MISSING);
+    assert_names(next, "n3");
+    /* When the node is back, jobs run again, and a decision is carried out. */
+    memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+    if (kill)
+        rig_node_start(rig, 2);
+    else
+        rig_node_continue(rig, 2);
+    rig_run(rig, BASE_NS_PER_S);
+    if (decided) {
+        assert_true(rig->node[2].published[client->job]);
+        assert_true(rig->forgotten[client->job]);
+    }
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_lost_in_every_phase(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < PHASES; i++)
+        lose_in_phase(phases[i], true, 100 + i);
+}
+
+static void test_silent_in_every_phase(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < PHASES; i++)
+        lose_in_phase(phases[i], false, 200 + i);
+}
+
+static void test_cancel_in_every_phase(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; phases[i] != CLUSTER_MESSAGE_COMMIT; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 300 + i, 4);
+        struct rig_client *client = stand_still(rig, phases[i]);
+        struct cluster_message cancel = {.kind = CLUSTER_MESSAGE_CANCEL, .job = client->job};
+        rig_client_say(rig, rig_client(rig), &cancel);
+        assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_CANCELLED);
+        assert_true(rig_is_idle(rig));
+        assert_all_free(rig);
+        memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+        run_good_job(rig);
+        rig_close(rig);
+    }
+}
+
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 5, 4);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *queued = rig_submit(rig, &submit);
+    rig_run(rig, BASE_NS_PER_MS);
+    rig_client_leave(rig, queued);
+    rig_client_leave(rig, client);
+    assert_true(rig_until(rig, rig_is_idle, 100 * BASE_NS_PER_MS));
+    assert_int_equal(rig->jobs_run, 1); /* the queued one never ran */
+    memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_failure_in_every_phase(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; phases[i] != CLUSTER_MESSAGE_RELEASE; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 400 + i, 4);
+        const bool out = phases[i] == CLUSTER_MESSAGE_COMMIT || phases[i] == CLUSTER_MESSAGE_PUBLISH;
+        const struct cluster_submit submit = out ? rig_shuffle_out() : rig_join();
+        rig->node[1].fail_at[phases[i]] = BASE_NO_SPACE;
+        struct rig_client *client = rig_submit(rig, &submit);
+        assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_NO_SPACE);
+        assert_names(client, "n2");
+        rig_run(rig, 5 * BASE_NS_PER_MS);
+        assert_all_free(rig);
+        memset(rig->node[1].fail_at, 0, sizeof rig->node[1].fail_at);
+        run_good_job(rig);
+        rig_close(rig);
+    }
+}
+
+/* A neighbour feels the death first; the report tells the death. */
+static void test_echo_is_explained(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 6, 4);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = client->job};
+    base_error_set(&failed.failed.error, BASE_PEER_RESET, "n3 reset the connection");
+    rig_node_say(rig, 0, &failed);
+    rig_run(rig, 100 * BASE_NS_PER_MS);
+    assert_false(client->reported);
+    rig_node_kill(rig, 2);
+    assert_int_equal(await_report(rig, client, 50 * BASE_NS_PER_MS), BASE_NODE_LOST);
+    assert_names(client, "n3");
+    rig_close(rig);
+}
+
+static void test_echo_without_death_is_told(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 7, 4);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = client->job};
+    base_error_set(&failed.failed.error, BASE_PEER_RESET, "n3 reset the connection");
+    rig_node_say(rig, 0, &failed);
+    assert_int_equal(await_report(rig, client, 500 * BASE_NS_PER_MS), BASE_PEER_RESET);
+    rig_close(rig);
+}
+
+/* A node that is alive but does not let go of its job is taken for lost, so that the next job can run. */
+static void test_stuck_release(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 8, 4);
+    rig->node[2].mute[CLUSTER_MESSAGE_RELEASE] = true;
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_CONNECT);
+    struct cluster_message cancel = {.kind = CLUSTER_MESSAGE_CANCEL, .job = client->job};
+    rig_client_say(rig, rig_client(rig), &cancel);
+    assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_CANCELLED);
+    memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_true(rig_is_complete(rig));
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+/* What a node says of an earlier job changes nothing. */
+static void test_late_messages(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 9, 4);
+    run_good_job(rig);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_CONNECT);
+    static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_FAILED,    CLUSTER_MESSAGE_CLOSED,
+                                                      CLUSTER_MESSAGE_LOW,       CLUSTER_MESSAGE_STEP,
+                                                      CLUSTER_MESSAGE_COMMITTED, CLUSTER_MESSAGE_NODE_PROGRESS};
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct cluster_message late = {.kind = kinds[i], .job = client->job - 1};
+        rig_node_say(rig, 2, &late);
+    }
+    rig_run(rig, 10 * BASE_NS_PER_MS);
+    assert_false(client->reported);
+    rig->node[2].mute[CLUSTER_MESSAGE_CONNECT] = false;
+    struct cluster_message connected = {
+        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = JOIN_STEP_CONNECTED}};
+    rig_node_say(rig, 2, &connected);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_OK);
+    rig_close(rig);
+}
+
+static void test_out_of_turn(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_CLOSED, CLUSTER_MESSAGE_STEP,
+                                                      CLUSTER_MESSAGE_SURVEYED, CLUSTER_MESSAGE_RESOLVED};
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 500 + i, 4);
+        struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_PREPARE);
+        struct cluster_message wrong;
+        memset(&wrong, 0, sizeof wrong);
+        wrong.kind = kinds[i];
+        wrong.job = client->job;
+        if (kinds[i] == CLUSTER_MESSAGE_STEP)
+            wrong.step.step = JOIN_STEP_SEALED;
+        char *path;
+        struct base_error error;
+        if (kinds[i] == CLUSTER_MESSAGE_RESOLVED) {
+            wrong.resolved.relation_count = 1;
+            shuffle_relation_parse("gen:rows=1,row=16", &wrong.resolved.relation[0], &path, &error);
+        }
+        rig_node_say(rig, 2, &wrong);
+        shuffle_relation_free(&wrong.resolved.relation[0]);
+        assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_PROTOCOL);
+        assert_names(client, "n3");
+        rig_close(rig);
+    }
+}
+
+static void test_queue(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 10, 3);
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *clients[8];
+    for (int i = 0; i < 8; i++)
+        clients[i] = rig_submit(rig, &submit);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(await_report(rig, clients[i], 5 * BASE_NS_PER_S), BASE_OK);
+    assert_int_equal(rig->jobs_run, 8);
+    rig_close(rig);
+}
+
+static void test_bad_requests(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *on;
+        const char *word;
+    } bad[] = {{"gen:rows=1000,row=16", "kay=key", "kay"}, {"gen:rows=many,row=16", "key=key", "many"}};
+    struct rig *rig = the_rig();
+    open_complete(rig, 11, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cluster_submit submit = rig_join();
+        submit.source[0].text = (char *)(uintptr_t)bad[i].source;
+        submit.on = (char *)(uintptr_t)bad[i].on;
+        struct rig_client *client = rig_submit(rig, &submit);
+        assert_int_not_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_OK);
+        assert_true(client->report.report.bad_request);
+        assert_names(client, bad[i].word);
+    }
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_incomplete(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    rig_open(rig, 12, 3, 3);
+    const struct cluster_submit submit = rig_join();
+    assert_int_equal(await_report(rig, rig_submit(rig, &submit), 50 * BASE_NS_PER_MS), BASE_NODE_MISSING);
+    rig_node_start(rig, 0);
+    rig_run(rig, 100 * BASE_NS_PER_MS);
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, 50 * BASE_NS_PER_MS), BASE_NODE_MISSING);
+    assert_names(client, "1 of 3");
+    rig_close(rig);
+}
+
+/* A second node of a name is refused and the first goes on; a heartbeat of a stranger counts for nobody. */
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 13, 3);
+    strcpy(rig->node[2].name, "n1");
+    const uint64_t before = rig->node[2].orders[CLUSTER_MESSAGE_WELCOME];
+    rig_node_kill(rig, 2);
+    rig_node_start(rig, 2);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_int_equal(rig->node[2].orders[CLUSTER_MESSAGE_WELCOME], before);
+    assert_int_not_equal(rig->node[0].control, 0);
+    strcpy(rig->node[2].name, "n4"); /* another name, in the place of the one that left */
+    assert_true(rig_until(rig, rig_is_complete, BASE_NS_PER_S));
+    rig_run(rig, 10 * BASE_NS_PER_MS);
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_stop(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 14, 3);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    const struct cluster_action *actions;
+    uint32_t count;
+    struct base_error error;
+    const struct cluster_event stop = {.kind = CLUSTER_EVENT_STOP};
+    /* Not through the rig, which would have to know of it: only what follows is of interest. */
+    assert_int_equal(cluster_coordinator_step(rig->coordinator, &stop, rig->now_ns, &actions, &count, &error), BASE_OK);
+    assert_int_equal(count, 3); /* RELEASE to each */
+    for (uint32_t i = 0; i < 3; i++)
+        assert_int_equal(actions[i].message.kind, CLUSTER_MESSAGE_RELEASE);
+    /* The nodes never answer: the bound holds all the same. */
+    rig_node_stop(rig, 0);
+    rig_node_stop(rig, 1);
+    rig_node_stop(rig, 2);
+    assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_CANCELLED);
+    assert_true(rig->stopped);
+    rig_close(rig);
+}
+
+/* A node that finished but heard no decision asks; there was none, so it is told to abort. */
+static void test_doubt_is_resolved(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 15, 3);
+    rig->node[0].mute[CLUSTER_MESSAGE_START] = true;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_true(rig_until_told(rig, 0, CLUSTER_MESSAGE_START, BASE_NS_PER_S));
+    rig_run(rig, 10 * BASE_NS_PER_MS);
+    assert_true(rig->node[2].finished);
+    rig_node_stop(rig, 2); /* loses its connection while finished */
+    assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_NODE_LOST);
+    cluster_message_free(&client->report);
+    client->reported = false;
+    client->peer = 0;
+    rig_node_continue(rig, 2);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_int_equal(rig->node[2].doubt, 0);
+    assert_true(rig->node[2].aborted[client->job]);
+    rig_close(rig);
+}
+
+/* A decision from an earlier life of the coordinator is carried out when its nodes are here. */
+static void test_restore(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    rig_open(rig, 16, 2, 2);
+    struct join_node nodes[2] = {{"n1", 0, 1}, {"n2", 1, 1}};
+    const struct cluster_decision decision = {
+        .job = 77, .out = "/nowhere/out", .extension = "csv", .text = "{}", .node_count = 2, .node = nodes};
+    struct base_error error;
+    assert_int_equal(cluster_coordinator_restore(rig->coordinator, &decision, &error), BASE_OK);
+    rig->decided[77] = true;
+    rig->node[1].doubt = 77;
+    rig_node_start(rig, 0);
+    rig_run(rig, 100 * BASE_NS_PER_MS);
+    assert_true(rig->node[0].committed[77]);
+    assert_false(rig->node[0].published[77]);
+    rig_node_start(rig, 1);
+    rig_run(rig, 100 * BASE_NS_PER_MS);
+    assert_true(rig->node[0].published[77] && rig->node[1].published[77]);
+    assert_true(rig->forgotten[77]);
+    assert_int_equal(rig->node[1].doubt, 0);
+    rig_close(rig);
+}
+
+/* ---- random faults ---- */
+
+static void random_fault(struct rig *rig)
+{
+    struct rig_node *node;
+    const uint32_t i = (uint32_t)base_random_below(&rig->random, rig->node_count);
+    node = &rig->node[i];
+    const enum cluster_message_kind phase = phases[base_random_below(&rig->random, PHASES)];
+    switch (base_random_below(&rig->random, 6)) {
+    case 0:
+        rig_node_kill(rig, i);
+        break;
+    case 1:
+        rig_node_stop(rig, i);
+        break;
+    case 2:
+        if (phase != CLUSTER_MESSAGE_RELEASE)
+            node->fail_at[phase] = base_random_chance(&rig->random, 1, 2) ? BASE_PEER_RESET : BASE_NO_MEMORY;
+        break;
+    case 3:
+        node->mute[phase] = true;
+        break;
+    case 4:
+        if (rig->client_count > 0 && rig->client[rig->client_count - 1].peer)
+            rig_client_leave(rig, &rig->client[rig->client_count - 1]);
+        break;
+    default:
+        rig->latency_ns_max = base_random_below(&rig->random, 50 * BASE_NS_PER_MS);
+        break;
+    }
+}
+
+static void heal(struct rig *rig)
+{
+    rig->latency_ns_max = 200 * BASE_NS_PER_US;
+    for (uint32_t i = 0; i < rig->node_count; i++) {
+        memset(rig->node[i].mute, 0, sizeof rig->node[i].mute);
+        memset(rig->node[i].fail_at, 0, sizeof rig->node[i].fail_at);
+        if (rig->node[i].dead)
+            rig_node_start(rig, i);
+        rig_node_continue(rig, i);
+    }
+}
+
+static void random_run(uint64_t seed)
+{
+    struct rig *rig = the_rig();
+    open_complete(rig, seed, 2 + (uint32_t)(seed % 5));
+    for (int job = 0; job < 6; job++) {
+        const bool out = base_random_chance(&rig->random, 1, 2);
+        const struct cluster_submit submit = out ? rig_shuffle_out() : rig_join();
+        rig_submit(rig, &submit);
+        rig_run(rig, base_random_below(&rig->random, 3 * BASE_NS_PER_MS));
+        for (uint64_t faults = base_random_below(&rig->random, 3); faults > 0; faults--) {
+            random_fault(rig);
+            rig_run(rig, base_random_below(&rig->random, 5 * BASE_NS_PER_MS));
+        }
+        /* A cluster that answers nothing at all stands still by right, until its client leaves. */
+        struct rig_client *client = &rig->client[rig->client_count - 1];
+        rig_run(rig, 200 * BASE_NS_PER_MS);
+        if (client->peer && !client->reported)
+            rig_client_leave(rig, client);
+        if (!rig_until(rig, rig_is_idle, FREE_BOUND_NS)) {
+            /* Past its decision a job waits for nodes that do not answer: only their loss or their answer ends it. */
+            assert_true(rig->recorded != 0);
+            heal(rig);
+            for (uint32_t i = 0; i < rig->node_count; i++) {
+                rig_node_kill(rig, i);
+                rig_node_start(rig, i);
+            }
+            assert_true(rig_until(rig, rig_is_idle, FREE_BOUND_NS));
+        }
+        heal(rig);
+        rig_run(rig, 2 * BASE_NS_PER_S);
+        assert_true(rig_is_complete(rig));
+        assert_all_free(rig);
+    }
+    run_good_job(rig);
+    for (uint64_t job = 1; job < 10; job++)
+        for (uint32_t i = 0; rig->forgotten[job] && i < rig->node_count; i++)
+            assert_true(rig->node[i].published[job]);
+    rig_close(rig);
+}
+
+static uint64_t running_seed;
+
+static void test_random_faults(void **state)
+{
+    (void)state;
+    const char *one = getenv("MILLRACE_SEED");
+    if (one) {
+        random_run(strtoull(one, NULL, 0));
+        return;
+    }
+    for (running_seed = 1000; running_seed < 1400; running_seed++)
+        random_run(running_seed);
+    running_seed = 0;
+}
+
+static int tell_seed(void **state)
+{
+    (void)state;
+    if (running_seed)
+        print_message("failed with MILLRACE_SEED=%llu\n", (unsigned long long)running_seed);
+    return 0;
+}
+
+int main(void)
+{
+    base_log_set_level(BASE_LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_one_morsel_each_when_few),
+        cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_record_fails),
+        cmocka_unit_test(test_lost_in_every_phase),
+        cmocka_unit_test(test_silent_in_every_phase),
+        cmocka_unit_test(test_cancel_in_every_phase),
+        cmocka_unit_test(test_client_leaves),
+        cmocka_unit_test(test_failure_in_every_phase),
+        cmocka_unit_test(test_echo_is_explained),
+        cmocka_unit_test(test_echo_without_death_is_told),
+        cmocka_unit_test(test_stuck_release),
+        cmocka_unit_test(test_late_messages),
+        cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_incomplete),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_stop),
+        cmocka_unit_test(test_doubt_is_resolved),
+        cmocka_unit_test(test_restore),
+        cmocka_unit_test_teardown(test_random_faults, tell_seed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
