@@ -1,0 +1,344 @@
+/* Every kind of message there and back, and bytes that nobody sane would send. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "cluster/codec.h"
+#include "message_samples.h"
+
+static void encode(const struct cluster_message *message, uint8_t **bytes, size_t *count)
+{
+    struct base_error error;
+    if (cluster_codec_encode(message, 0, bytes, count, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+}
+
+static void decode(const uint8_t *bytes, size_t count, struct cluster_message *message)
+{
+    struct base_error error;
+    if (cluster_codec_decode(bytes, count, message, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+}
+
+/* What is encoded again after decoding is the same, byte by byte: so nothing was lost that is encoded. */
+static void test_there_and_back(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < CLUSTER_MESSAGE_COUNT; kind++) {
+        struct cluster_message sample, decoded;
+        uint8_t *first, *second;
+        size_t first_count, second_count;
+        message_sample((enum cluster_message_kind)kind, &sample);
+        encode(&sample, &first, &first_count);
+        decode(first, first_count, &decoded);
+        assert_int_equal(decoded.kind, kind);
+        assert_int_equal(decoded.job, 9);
+        encode(&decoded, &second, &second_count);
+        assert_int_equal(first_count, second_count);
+        assert_memory_equal(first, second, first_count);
+        free(first);
+        free(second);
+        cluster_message_free(&decoded);
+        message_sample_done(&sample);
+    }
+}
+
+/* Fields that reach the other side, looked at one by one: what is not encoded at all would escape the test above. */
+static void round_trip(enum cluster_message_kind kind, struct cluster_message *sample, struct cluster_message *decoded)
+{
+    uint8_t *bytes;
+    size_t count;
+    message_sample(kind, sample);
+    encode(sample, &bytes, &count);
+    decode(bytes, count, decoded);
+    free(bytes);
+}
+
+static void test_report_fields(void **state)
+{
+    (void)state;
+    struct cluster_message sample, decoded;
+    round_trip(CLUSTER_MESSAGE_REPORT, &sample, &decoded);
+    const struct cluster_report *a = &sample.report, *b = &decoded.report;
+    assert_int_equal(b->error.status, BASE_NODE_LOST);
+    assert_string_equal(b->error.text, a->error.text);
+    assert_memory_equal(&a->counters, &b->counters, sizeof a->counters);
+    assert_memory_equal(&a->spans, &b->spans, sizeof a->spans);
+    assert_memory_equal(a->link, b->link, 4 * sizeof *a->link);
+    for (int i = 0; i < 2; i++) {
+        assert_string_equal(a->node[i].name, b->node[i].name);
+        assert_memory_equal(&a->node[i].workers, &b->node[i].workers,
+                            sizeof a->node[i] - offsetof(struct cluster_node_report, workers));
+    }
+    assert_true(b->bad_request && b->verified);
+    assert_int_equal(b->checksum, a->checksum);
+    assert_int_equal(b->limit, a->limit);
+    assert_string_equal(b->limit_words, a->limit_words);
+    assert_string_equal(b->engine_reason, a->engine_reason);
+    assert_int_equal(b->rows_side[1], 7);
+    cluster_message_free(&decoded);
+}
+
+static void test_step_fields(void **state)
+{
+    (void)state;
+    struct cluster_message sample, decoded;
+    round_trip(CLUSTER_MESSAGE_STEP, &sample, &decoded);
+    assert_memory_equal(&sample.step.report, &decoded.step.report, sizeof sample.step.report);
+    assert_memory_equal(sample.step.sent_bytes, decoded.step.sent_bytes, 2 * sizeof(uint64_t));
+    assert_string_equal(decoded.step.engine, "uring");
+    cluster_message_free(&decoded);
+}
+
+static void test_submit_fields(void **state)
+{
+    (void)state;
+    struct cluster_message sample, decoded;
+    round_trip(CLUSTER_MESSAGE_SUBMIT, &sample, &decoded);
+    const struct cluster_submit *a = &sample.submit, *b = &decoded.submit;
+    assert_memory_equal(&a->settings, &b->settings, sizeof a->settings);
+    assert_string_equal(b->source[0].schema, a->source[0].schema);
+    assert_null(b->source[1].schema);
+    assert_int_equal(b->source[0].delimiter, '\t');
+    assert_int_equal(b->source[0].header, CLUSTER_CHOICE_NO);
+    assert_string_equal(b->out, "/data/out");
+    assert_true(b->progress && !b->into_table);
+    cluster_message_free(&decoded);
+}
+
+static void test_plan_fields(void **state)
+{
+    (void)state;
+    struct cluster_message sample, decoded;
+    round_trip(CLUSTER_MESSAGE_PREPARE, &sample, &decoded);
+    const struct join_plan *a = sample.prepare.plan, *b = decoded.prepare.plan;
+    assert_int_equal(b->job, 9);
+    assert_memory_equal(a->token, b->token, SHUFFLE_TOKEN_BYTES);
+    assert_memory_equal(&a->settings, &b->settings, sizeof a->settings);
+    assert_memory_equal(a->node, b->node, 2 * sizeof *a->node);
+    for (uint32_t i = 0; i < a->workers; i++) {
+        char text[2][64];
+        net_address_format(&a->address[i], text[0]);
+        net_address_format(&b->address[i], text[1]);
+        assert_string_equal(text[0], text[1]);
+    }
+    assert_memory_equal(a->item, b->item, a->item_count * sizeof *a->item);
+    assert_true(shuffle_schema_equal(&a->result, &b->result));
+    for (int side = 0; side < 2; side++) {
+        assert_true(shuffle_schema_equal(&a->side[side].schema, &b->side[side].schema));
+        assert_true(shuffle_schema_equal(&a->side[side].relation.schema, &b->side[side].relation.schema));
+        assert_memory_equal(a->side[side].project, b->side[side].project,
+                            a->side[side].project_count * sizeof(uint32_t));
+        assert_int_equal(a->side[side].key.part[0].class, b->side[side].key.part[0].class);
+    }
+    assert_string_equal(b->side[0].relation.file[1].path, "/data/a-1.csv");
+    assert_int_equal(b->side[0].relation.file[0].modified_ns, -5);
+    assert_int_equal(b->side[1].relation.generator.key_count, 1000);
+    assert_true(b->side[1].relation.generator.zipf_exponent == 1.1);
+    cluster_message_free(&decoded);
+    message_sample_done(&sample);
+}
+
+/* Anything at all may arrive: it decodes or it is refused, with words, and nothing leaks (under the sanitizer). */
+static void try_bytes(const uint8_t *bytes, size_t count)
+{
+    struct cluster_message message;
+    struct base_error error = {0};
+    if (cluster_codec_decode(bytes, count, &message, &error) == BASE_OK) {
+        cluster_message_free(&message);
+    } else {
+        assert_int_not_equal(error.status, BASE_OK);
+        assert_true(strlen(error.text) > 10);
+    }
+}
+
+static void test_broken_bytes(void **state)
+{
+    (void)state;
+    struct base_random random;
+    base_random_seed(&random, 20);
+    for (unsigned kind = 0; kind < CLUSTER_MESSAGE_COUNT; kind++) {
+        struct cluster_message sample;
+        uint8_t *bytes;
+        size_t count;
+        message_sample((enum cluster_message_kind)kind, &sample);
+        encode(&sample, &bytes, &count);
+        for (size_t cut = 0; cut < count; cut++)
+            try_bytes(bytes, cut);
+        for (int i = 0; i < 3000; i++) {
+            const size_t at = base_random_below(&random, count);
+            const uint8_t before = bytes[at];
+            bytes[at] = (uint8_t)base_random_next(&random);
+            try_bytes(bytes, count);
+            if (base_random_chance(&random, 3, 4))
+                bytes[at] = before;
+        }
+        free(bytes);
+        message_sample_done(&sample);
+    }
+}
+
+static void refuse(struct cluster_message *message, enum base_status status, const char *words)
+{
+    uint8_t *bytes;
+    size_t count;
+    struct base_error error = {0};
+    struct cluster_message decoded;
+    encode(message, &bytes, &count);
+    assert_int_equal(cluster_codec_decode(bytes, count, &decoded, &error), status);
+    if (!strstr(error.text, words))
+        fail_msg("'%s' does not say '%s'", error.text, words);
+    free(bytes);
+}
+
+static void test_versions(void **state)
+{
+    (void)state;
+    struct cluster_message message;
+    message_sample(CLUSTER_MESSAGE_HELLO, &message);
+    message.hello.protocol = CLUSTER_PROTOCOL_VERSION + 1;
+    refuse(&message, BASE_VERSION, "protocol 2");
+    message_sample(CLUSTER_MESSAGE_HELLO, &message);
+    message.hello.build = "9.9.9";
+    refuse(&message, BASE_VERSION, "9.9.9");
+    message_sample(CLUSTER_MESSAGE_HELLO, &message);
+    message.hello.magic++;
+    refuse(&message, BASE_PROTOCOL, "does not speak");
+}
+
+static void test_limits(void **state)
+{
+    (void)state;
+    struct cluster_message message;
+    char *long_text = malloc(CLUSTER_TEXT_BYTES_MAX + 2);
+    memset(long_text, 'x', CLUSTER_TEXT_BYTES_MAX + 1);
+    long_text[CLUSTER_TEXT_BYTES_MAX + 1] = 0;
+    message_sample(CLUSTER_MESSAGE_SUBMIT, &message);
+    message.submit.on = long_text;
+    refuse(&message, BASE_PROTOCOL, "--on");
+    message_sample(CLUSTER_MESSAGE_SUBMIT, &message);
+    message.submit.out = "relative";
+    refuse(&message, BASE_PROTOCOL, "absolute");
+    message_sample(CLUSTER_MESSAGE_SUBMIT, &message);
+    message.submit.source_count = 1;
+    refuse(&message, BASE_PROTOCOL, "sources");
+    message_sample(CLUSTER_MESSAGE_HELLO, &message);
+    message.hello.name = "";
+    refuse(&message, BASE_PROTOCOL, "without a name");
+    message_sample(CLUSTER_MESSAGE_HELLO, &message);
+    message.hello.worker_count = 0;
+    refuse(&message, BASE_PROTOCOL, "without workers");
+    message_sample(CLUSTER_MESSAGE_COMMIT, &message);
+    message.commit.extension = "../x";
+    refuse(&message, BASE_PROTOCOL, "extension");
+    free(long_text);
+}
+
+/* Plans that refer to what is not there. */
+static void test_plans_are_checked(void **state)
+{
+    (void)state;
+    for (int fault = 0; fault < 12; fault++) {
+        struct cluster_message message;
+        message_sample(CLUSTER_MESSAGE_PREPARE, &message);
+        struct join_plan *plan = message.prepare.plan;
+        const char *words = "control message";
+        switch (fault) {
+        case 0:
+            plan->side[0].project[0] = 99;
+            words = "projected column";
+            break;
+        case 1:
+            plan->side[1].key.part[0].column = 7;
+            words = "key column";
+            break;
+        case 2:
+            plan->side[0].key.part[0].class = SHUFFLE_KEY_BYTES;
+            words = "class";
+            break;
+        case 3:
+            plan->item[0].column = 50;
+            words = "result column";
+            break;
+        case 4:
+            plan->node[1].first = 2;
+            words = "do not follow";
+            break;
+        case 5:
+            plan->node[1].count = 0;
+            words = "do not follow";
+            break;
+        case 6:
+            plan->settings.frame_bytes = 100;
+            words = "frames of";
+            break;
+        case 7:
+            plan->settings.morsel_bytes = 0;
+            words = "settings open";
+            break;
+        case 8:
+            message.prepare.node = 2;
+            words = "number of the node";
+            break;
+        case 9:
+            plan->output = SHUFFLE_OUTPUT_COUNT;
+            words = "contradict";
+            break;
+        case 10:
+            plan->side[0].relation.schema.field[2].scale = 39;
+            words = "decimal";
+            break;
+        default:
+            plan->side[0].relation.schema.field[3].width = SHUFFLE_ROW_BYTES_MAX + 1;
+            words = "bytes wide";
+            break;
+        }
+        refuse(&message, BASE_PROTOCOL, words);
+        message_sample_done(&message);
+    }
+}
+
+/* The fuzzer's corpus must not fall behind the protocol: tests/fuzz/corpus/control holds the samples as bytes. */
+static void test_corpus_is_current(void **state)
+{
+    (void)state;
+    for (unsigned kind = 0; kind < CLUSTER_MESSAGE_COUNT; kind++) {
+        struct cluster_message sample;
+        uint8_t *bytes;
+        size_t count;
+        message_sample((enum cluster_message_kind)kind, &sample);
+        encode(&sample, &bytes, &count);
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", MILLRACE_CORPUS, cluster_message_name(sample.kind));
+        FILE *file = fopen(path, "rb");
+        if (!file)
+            fail_msg("%s is missing", path);
+        uint8_t *kept = malloc(count + 1);
+        if (fread(kept, 1, count + 1, file) != count || memcmp(kept, bytes, count) != 0)
+            fail_msg("%s is not the sample any more: write it again", path);
+        fclose(file);
+        free(kept);
+        free(bytes);
+        message_sample_done(&sample);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_there_and_back),    cmocka_unit_test(test_report_fields),
+        cmocka_unit_test(test_step_fields),       cmocka_unit_test(test_submit_fields),
+        cmocka_unit_test(test_plan_fields),       cmocka_unit_test(test_broken_bytes),
+        cmocka_unit_test(test_versions),          cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_plans_are_checked), cmocka_unit_test(test_corpus_is_current),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
