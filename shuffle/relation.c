@@ -164,7 +164,7 @@ static enum base_status parse_gen(const char *text, struct shuffle_relation *rel
     *generator = (struct shuffle_generator){.row_bytes = 16, .seed = 1};
     bool rows_given = false;
     for (const char *at = text; *at != '\0';) {
-        struct word word;
+        struct word word = {.name = ""};
         enum base_status status = next_word(&at, &word, error);
         if (status == BASE_OK)
             status = parse_gen_word(&word, generator, error);
@@ -293,6 +293,13 @@ static enum base_status add_directory_file(struct shuffle_relation *relation, co
     return add_file(relation, path, &info, error);
 }
 
+/* malloc'ed, or NULL. */
+static char *join_path(const char *directory, const char *name)
+{
+    char *path;
+    return asprintf(&path, "%s%s%s", directory, has_suffix(directory, "/") ? "" : "/", name) < 0 ? NULL : path;
+}
+
 static enum base_status list_directory(struct shuffle_relation *relation, const char *directory,
                                        struct base_error *error)
 {
@@ -304,13 +311,12 @@ static enum base_status list_directory(struct shuffle_relation *relation, const 
     bool first = true;
     for (int i = 0; i < count; i++) {
         char *path = NULL;
-        if (status == BASE_OK &&
-            asprintf(&path, "%s%s%s", directory, has_suffix(directory, "/") ? "" : "/", entry[i]->d_name) < 0) {
-            path = NULL;
-            status = base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", directory);
-        }
         if (status == BASE_OK)
+            path = join_path(directory, entry[i]->d_name);
+        if (path != NULL)
             status = add_directory_file(relation, path, &first, error);
+        else if (status == BASE_OK)
+            status = base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", directory);
         free(path);
         free(entry[i]);
     }

@@ -10,17 +10,17 @@
 enum base_status shuffle_survey_apply(const struct shuffle_survey *surveys, struct shuffle_morsel *morsels,
                                       uint64_t count, struct base_error *error)
 {
-    const struct shuffle_survey **by_index = calloc(count > 0 ? count : 1, sizeof *by_index);
-    if (by_index == NULL)
+    uint64_t *place = calloc(count > 0 ? count : 1, sizeof *place); /* of each morsel's survey, from 1; 0: none yet */
+    if (place == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the surveys of %" PRIu64 " morsels", count);
     enum base_status status = BASE_OK;
     for (uint64_t i = 0; i < count && status == BASE_OK; i++) {
         const uint64_t index = surveys[i].index;
-        if (index >= count || by_index[index] != NULL)
+        if (index >= count || place[index] != 0)
             status = base_error_set(error, BASE_PROTOCOL, "the survey of morsel %" PRIu64 " of %" PRIu64 " is %s",
                                     index, count, index >= count ? "of no morsel" : "there twice");
         else
-            by_index[index] = &surveys[i];
+            place[index] = i + 1;
     }
     uint64_t quotes = 0, newlines = 0;
     for (uint64_t i = 0; i < count && status == BASE_OK; i++) {
@@ -28,10 +28,10 @@ enum base_status shuffle_survey_apply(const struct shuffle_survey *surveys, stru
             quotes = newlines = 0;
         morsels[i].quote_open = quotes % 2 == 1;
         morsels[i].line = newlines + 1;
-        quotes += by_index[i]->quotes;
-        newlines += by_index[i]->newlines;
+        quotes += surveys[place[i] - 1].quotes; /* count different indices below count: none is missing */
+        newlines += surveys[place[i] - 1].newlines;
     }
-    free(by_index);
+    free(place);
     return status;
 }
 

@@ -483,6 +483,6 @@ char *shuffle_value_quote(const uint8_t *text, size_t bytes, char *to)
         out += length;
         i += length;
     }
-    out = stpcpy(out, i < bytes ? "..." : "");
+    memcpy(out, i < bytes ? "..." : "", i < bytes ? 4 : 1);
     return to;
 }

@@ -104,7 +104,7 @@ static const char *scan_time(const uint8_t *text, size_t bytes, int64_t *us)
         return "has a time zone, which a timestamp does not";
     if (i != bytes || hour > 23 || minute > 59 || second > 59)
         return timestamp_words;
-    *us = ((int64_t)hour * 3600 + minute * 60 + second) * 1000000 + fraction;
+    *us = ((int64_t)hour * 3600 + (int64_t)minute * 60 + second) * 1000000 + fraction;
     return NULL;
 }
 

@@ -198,10 +198,11 @@ static void survey(struct harness *harness, const struct shuffle_relation *relat
                                                .relation = relation,
                                                .block_bytes = how->block_bytes};
     struct shuffle_scan *scan;
+    struct text none = {0};
     struct shuffle_survey *surveys = calloc(count, sizeof *surveys);
     assert_ok(shuffle_scan_open_survey(&config, &scan, &error));
     for (uint64_t i = 0; i < count; i++) {
-        assert_ok(run_morsel(harness, scan, &morsels[i], NULL, &error));
+        assert_ok(run_morsel(harness, scan, &morsels[i], &none, &error));
         shuffle_scan_survey(scan, &surveys[count - 1 - i]); /* any order will do */
     }
     assert_int_equal(shuffle_scan_rows(scan), 0);

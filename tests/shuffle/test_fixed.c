@@ -86,7 +86,7 @@ static void test_image(void **state)
                                                    .relation = &relation,
                                                    .project = project,
                                                    .project_count = count};
-        const struct shuffle_morsel morsel = {.begin = 15, .end = 15 * 2000};
+        const struct shuffle_morsel morsel = {.begin = 15, .end = 30000};
         struct shuffle_scan *scan;
         assert_ok(shuffle_scan_open(&config, &scan, &error));
         assert_int_equal(shuffle_scan_preload(scan, 0, 1, &error), BASE_UNSUPPORTED);
@@ -102,15 +102,15 @@ static void test_image(void **state)
             assert_int_equal(batch->image != NULL, count == 4);
             assert_false(batch->pinned);
             if (batch->image != NULL)
-                assert_memory_equal(batch->image, image.data + at, batch->rows * 15);
-            at += batch->rows * 15;
+                assert_memory_equal(batch->image, image.data + at, batch->rows * UINT64_C(15));
+            at += batch->rows * UINT64_C(15);
         }
         assert_int_equal(at, morsel.end);
         assert_int_equal(shuffle_scan_rows(scan), 1999);
         assert_int_equal(shuffle_scan_input_bytes(scan), 1999 * 15);
         const struct shuffle_morsel cut = {.begin = 0, .end = 16};
         assert_int_equal(shuffle_scan_begin(scan, &cut, &error), BASE_INVALID);
-        const struct shuffle_morsel beyond = {.begin = 0, .end = 15 * 5001};
+        const struct shuffle_morsel beyond = {.begin = 0, .end = 75015};
         assert_int_equal(shuffle_scan_begin(scan, &beyond, &error), BASE_INVALID);
         shuffle_scan_close(scan);
     }

@@ -16,8 +16,8 @@ static void test_round_trip(void **state)
     static const char *const texts[] = {
         "id:int64",
         "id:int64,name:string?,price:decimal(12,2)",
-        "a:bool,b:int8?,c:int16,d:int32,e:uint8,f:uint16,g:uint32,h:uint64,i:float32?,j:float64,k:date,l:timestamp?,"
-        "m:string,n:binary?,o:binary(16),p:decimal(38,38)?",
+        ("a:bool,b:int8?,c:int16,d:int32,e:uint8,f:uint16,g:uint32,h:uint64,i:float32?,j:float64,k:date,l:timestamp?,"
+         "m:string,n:binary?,o:binary(16),p:decimal(38,38)?"),
         "\"a,b\":int64,\"c:d\":int8,\"e\"\"f\":date,\" g \":bool",
         "with blank:int64,\xc3\xa4:string",
     };
