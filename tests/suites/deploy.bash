@@ -1,0 +1,262 @@
+# shellcheck shell=bash
+# about: clusters on one machine, the quick start, and that neither leaves anything behind
+# groups: default full
+# limit: 600
+build release millrace millraced
+export MILLRACE_BIN=$PWD/build/release/bin
+
+# Names of our own, so that clusters of others on this machine do not matter.
+PREFIX=test$$
+WORK=$(mktemp -d)
+sleeper=
+
+clean_up()
+{
+    local name
+    for name in a b c; do
+        deploy/cluster down --name "$PREFIX-$name" >/dev/null 2>&1 || true
+    done
+    [ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null || true
+    rm -rf "$WORK"
+}
+trap clean_up EXIT
+trap 'exit 143' TERM INT
+
+if [ "$(id -u)" -eq 0 ] && unshare --net true 2>/dev/null; then
+    KINDS="netns loopback"
+else
+    KINDS=loopback
+    skip "clusters in network namespaces: they need root"
+fi
+
+# expect STATUS COMMAND...
+expect()
+{
+    local wanted=$1 status=0
+    shift
+    "$@" || status=$?
+    [ "$status" -eq "$wanted" ] || {
+        echo "exit code $status, not $wanted: $*"
+        return 1
+    }
+}
+
+# cluster VERB NAME WORDS...
+cluster()
+{
+    local verb=$1 name=$2
+    shift 2
+    deploy/cluster "$verb" --name "$PREFIX-$name" "$@"
+}
+
+# status_is NAME EXPRESSION: whether the Python expression over `members`, what status --json printed, holds.
+status_is()
+{
+    cluster status "$1" --json >"$WORK/status.json" || true
+    python3 - "$WORK/status.json" "$2" <<'PYTHON'
+import json, sys
+members = json.load(open(sys.argv[1]))
+if not eval(sys.argv[2]):
+    sys.exit(f"not so: {sys.argv[2]}: {members}")
+PYTHON
+}
+
+member_pid()
+{
+    cluster status "$1" --json >"$WORK/status.json" || true
+    python3 -c 'import json, sys; print(*(m["pid"] for m in json.load(sys.stdin) if m["name"] == sys.argv[1]))' "$2" \
+        <"$WORK/status.json"
+}
+
+# nothing_left WORD: no process of a command line with WORD in it, no namespace and no folder of that name.
+nothing_left()
+{
+    local word=$1 pid left
+    left=$(
+        for pid in /proc/[0-9]*; do
+            case $(tr '\0' ' ' 2>/dev/null <"$pid/cmdline") in
+            *"millraced"*"$word"*) echo "$pid $(tr '\0' ' ' <"$pid/cmdline")" ;;
+            esac
+        done
+        find /run/netns /run/millrace "${XDG_RUNTIME_DIR:-/run}/millrace" "/tmp/millrace-$(id -u)" "${TMPDIR:-/tmp}" \
+            -maxdepth 1 -name "*$word*" 2>/dev/null
+    )
+    [ -z "$left" ] || {
+        echo "left behind: $left"
+        return 1
+    }
+}
+
+goes_up_and_down()
+{
+    local kind=$1 pid
+    cluster up a --nodes 3 --via "$kind" &&
+        status_is a '[m["name"] for m in members] == ["coordinator", "n1", "n2", "n3"]' &&
+        status_is a '[m["role"] for m in members] == ["coordinator", "node", "node", "node"]' &&
+        status_is a 'all(m["state"] == "running" and m["ready"] and m["address"] for m in members)' || return 1
+    pid=$(member_pid a n2)
+    [[ $(tr '\0' ' ' <"/proc/$pid/cmdline") == *"millraced node --name n2"* ]] &&
+        cluster up a && [ "$(member_pid a n2)" = "$pid" ] &&
+        expect 1 cluster up a --nodes 4 &&
+        cluster logs a n2 >/dev/null && expect 1 cluster logs a n4 &&
+        cluster down a && nothing_left "$PREFIX-a" && cluster down a &&
+        expect 3 cluster status a && expect 3 cluster run a -- nodes
+}
+
+lives_beside_another()
+{
+    cluster up a --nodes 2 --via "$1" && cluster up b --nodes 2 --via "$1" && cluster down a &&
+        nothing_left "$PREFIX-a" && status_is b 'len(members) == 3 and all(m["ready"] for m in members)' &&
+        cluster down b && nothing_left "$PREFIX-b"
+}
+
+passes_on_the_client()
+{
+    local out
+    cluster up a --nodes 2 --via "$1" || return 1
+    out=$(cluster run a -- version) && [ "$out" = "$("$MILLRACE_BIN/millrace" version)" ] &&
+        cluster run a nodes --json | python3 -c 'import json, sys; json.load(sys.stdin)' &&
+        expect 2 cluster run a -- join --no-such-option &&
+        cluster down a
+}
+
+mends_a_dead_node()
+{
+    local first
+    cluster up a --nodes 3 --via "$1" || return 1
+    first=$(member_pid a n1)
+    kill -KILL "$(member_pid a n2)"
+    sleep 0.2
+    expect 3 cluster status a && status_is a '[m["state"] for m in members].count("dead") == 1' &&
+        cluster up a && status_is a 'all(m["ready"] for m in members)' && [ "$(member_pid a n1)" = "$first" ] &&
+        kill -KILL "$(member_pid a coordinator)" && sleep 0.2 && cluster up a &&
+        status_is a 'all(m["ready"] for m in members)' && kill -STOP "$(member_pid a n3)" &&
+        status_is a 'members[3]["state"] == "stopped"' && cluster down a && nothing_left "$PREFIX-a"
+}
+
+# The pid in the file went to another process after a crash: it must be let alone.
+spares_another_process()
+{
+    local file
+    cluster up a --nodes 2 --via loopback || return 1
+    sleep 300 &
+    sleeper=$!
+    for file in "${XDG_RUNTIME_DIR:-/run}/millrace" /run/millrace "/tmp/millrace-$(id -u)"; do
+        [ ! -d "$file/$PREFIX-a" ] || break
+    done
+    file=$file/$PREFIX-a/pids/n1
+    kill -KILL "$(member_pid a n1)"
+    sed -i "s/^[0-9]*/$sleeper/" "$file" && status_is a 'members[1]["state"] == "dead"' && cluster down a &&
+        kill -0 "$sleeper" && nothing_left "$PREFIX-a"
+}
+
+# Programs in $WORK/bin: the real ones, except that node n2 ends at once.
+tells_who_is_not_ready()
+{
+    mkdir -p "$WORK/bin"
+    ln -sf "$MILLRACE_BIN/millrace" "$WORK/bin/millrace"
+    cat >"$WORK/bin/millraced" <<SCRIPT
+#!/bin/bash
+[[ "\$*" != *"--name n2"* ]] || { echo "the disk is on fire" >&2; exit 1; }
+exec "$MILLRACE_BIN/millraced" "\$@"
+SCRIPT
+    chmod +x "$WORK/bin/millraced"
+    expect 3 cluster up a --nodes 3 --via "$1" --bin "$WORK/bin" >"$WORK/up.log" 2>&1 || {
+        cat "$WORK/up.log"
+        return 1
+    }
+    grep -q 'n2 is not ready' "$WORK/up.log" && grep -q 'n2: the disk is on fire' "$WORK/up.log" &&
+        cluster down a && nothing_left "$PREFIX-a"
+}
+
+# An up that is killed at any moment leaves what down can end.
+survives_interruption()
+{
+    local delay signal
+    for delay in 0.05 0.15 0.3; do
+        for signal in TERM KILL; do
+            timeout -s "$signal" "$delay" deploy/cluster up --name "$PREFIX-a" --nodes 4 --via "$1" || true
+            cluster down a && nothing_left "$PREFIX-a" || return 1
+        done
+    done
+}
+
+refuses_nonsense()
+{
+    expect 2 deploy/cluster && expect 2 deploy/cluster sideways && expect 2 deploy/cluster up --nodes none &&
+        expect 2 deploy/cluster up --name 'no name' && expect 2 deploy/cluster up --nodes &&
+        expect 2 deploy/cluster down --nodes 3 && expect 2 deploy/cluster run && expect 0 deploy/cluster --help &&
+        expect 0 deploy/cluster up --help && expect 2 deploy/quickstart --no-such-option &&
+        expect 1 cluster up a --bin /nonexistent && nothing_left "$PREFIX-a"
+}
+
+makes_data()
+{
+    deploy/make-package-data --generate --seed 7 "$WORK/one" && deploy/make-package-data --generate --seed 7 "$WORK/two" &&
+        deploy/make-package-data --generate --seed 8 "$WORK/three" && cmp "$WORK/one/packages.csv" "$WORK/two/packages.csv" &&
+        cmp "$WORK/one/depends.csv" "$WORK/two/depends.csv" && ! cmp -s "$WORK/one/depends.csv" "$WORK/three/depends.csv" &&
+        [ "$(wc -l <"$WORK/one/depends.csv")" -eq 288001 ] && [ "$(wc -l <"$WORK/one/packages.csv")" -eq 64001 ]
+}
+
+# leaves_no_files COMMAND...: runs it with a TMPDIR of its own, which must be empty afterwards.
+leaves_no_files()
+{
+    local status=0
+    mkdir -p "$WORK/tmp"
+    TMPDIR=$WORK/tmp "$@" || status=$?
+    [ -z "$(ls -A "$WORK/tmp")" ] || {
+        echo "left behind: $(ls -A "$WORK/tmp")"
+        return 1
+    }
+    nothing_left quickstart && return $status
+}
+
+answers_right()
+{
+    leaves_no_files deploy/quickstart --no-install --bin "$MILLRACE_BIN" --via "$1"
+}
+
+# Programs in $WORK/wrong: the client answers, then one row is taken out of its output.
+notices_a_wrong_answer()
+{
+    mkdir -p "$WORK/wrong"
+    ln -sf "$MILLRACE_BIN/millraced" "$WORK/wrong/millraced"
+    cat >"$WORK/wrong/millrace" <<SCRIPT
+#!/bin/bash
+"$MILLRACE_BIN/millrace" "\$@" || exit
+[ "\$1" = nodes ] && exit
+while [ "\$1" != --out ]; do shift; done
+sed -i '\$d' "\$2"/part-00000.csv
+SCRIPT
+    chmod +x "$WORK/wrong/millrace"
+    expect 1 leaves_no_files deploy/quickstart --no-install --generate --bin "$WORK/wrong" --via loopback \
+        >"$WORK/wrong.log" 2>&1 || {
+        cat "$WORK/wrong.log"
+        return 1
+    }
+    grep -q 'WRONG: ' "$WORK/wrong.log"
+}
+
+interrupted_quickstart()
+{
+    local delay
+    for delay in 0.5 2 3; do
+        leaves_no_files timeout -s INT "$delay" deploy/quickstart --no-install --bin "$MILLRACE_BIN" || true
+        [ -z "$(ls -A "$WORK/tmp")" ] && nothing_left quickstart || return 1
+    done
+}
+
+check "wrong words are refused with 2" refuses_nonsense
+check "generated data depends on the seed alone" makes_data
+for kind in $KINDS; do
+    check "$kind: up and down, repeated" goes_up_and_down "$kind"
+    check "$kind: two clusters side by side" lives_beside_another "$kind"
+    check "$kind: run passes on output and exit code" passes_on_the_client "$kind"
+    check "$kind: up mends what has ended" mends_a_dead_node "$kind"
+    check "$kind: up says who is not ready, down ends the rest" tells_who_is_not_ready "$kind"
+    check "$kind: down after an interrupted up" survives_interruption "$kind"
+    check "$kind: the quick start answers right and leaves nothing" answers_right "$kind"
+done
+check "a recycled pid is spared" spares_another_process
+check "the quick start notices a wrong answer" notices_a_wrong_answer
+check "an interrupted quick start leaves nothing" interrupted_quickstart
