@@ -11,8 +11,10 @@
 /* A node beats five times a second, and is lost when it was silent for this long. */
 #define CLUSTER_BEAT_NS (UINT64_C(200) * BASE_NS_PER_MS)
 #define CLUSTER_SILENCE_NS (UINT64_C(1200) * BASE_NS_PER_MS)
-/* Nodes have this long to let go of a job; one that has not is taken for lost. */
-#define CLUSTER_RELEASE_NS (UINT64_C(1500) * BASE_NS_PER_MS)
+/* Nodes have this long to let go of a job (giving back a hundred gigabytes takes its time); one that has not is taken
+ * for lost. The client does not wait as long: it gets its report when all have let go, or after CLUSTER_REPORT_NS. */
+#define CLUSTER_RELEASE_NS (UINT64_C(5) * BASE_NS_PER_S)
+#define CLUSTER_REPORT_NS (UINT64_C(600) * BASE_NS_PER_MS)
 
 struct cluster_coordinator;
 

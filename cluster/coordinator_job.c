@@ -46,12 +46,19 @@ void coordinator_job_free(struct coordinator_job *job)
     free(job);
 }
 
+/* Tells the client, once. From then on it may come and go without meaning this job. */
+static void report(struct cluster_coordinator *c, struct coordinator_job *job)
+{
+    coordinator_report_send(c, job);
+    job->client = 0;
+}
+
 /* The job has let go of everything: tells its client, and forgets it. */
 static void finish(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     enter(c, CLUSTER_PHASE_DONE);
-    coordinator_report_send(c, job);
+    report(c, job);
     coordinator_remember(c, job);
     const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
     if (job->error.status == BASE_OK)
@@ -492,13 +499,21 @@ void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const 
         c->broken = true;
 }
 
+/* Who stops the coordinator does not wait for slow nodes. */
+static uint64_t release_ns(const struct cluster_coordinator *c)
+{
+    return c->stopping ? CLUSTER_REPORT_NS : CLUSTER_RELEASE_NS;
+}
+
 void coordinator_job_tick(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     if (!job || (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE))
         return;
     const uint64_t id = job->id;
-    if (c->now_ns >= job->phase_since_ns + CLUSTER_RELEASE_NS)
+    if (c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
+        report(c, job);
+    if (c->now_ns >= job->phase_since_ns + release_ns(c))
         for (uint32_t i = 0; c->run && c->run->id == id && i < job->node_count; i++)
             if (!job->node[i].answered && !job->node[i].lost)
                 coordinator_lose_node(c, job->node[i].node, "it did not let go of its job in time");
@@ -511,10 +526,9 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
     const struct coordinator_job *job = c->run;
     if (!job || (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE))
         return UINT64_MAX;
-    const uint64_t release_ns = job->phase_since_ns + CLUSTER_RELEASE_NS;
     if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
-        return base_min_u64(release_ns, job->echo_until_ns);
-    return release_ns;
+        return job->echo_until_ns;
+    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : release_ns(c));
 }
 
 /* ---- queue ---- */

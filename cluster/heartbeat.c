@@ -4,9 +4,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,54 +26,52 @@ struct cluster_heartbeat {
     struct base_error error; /* written before lost_fd is signalled, read after */
 };
 
-/* The coordinator's words; heard_ns moves when there are some. */
-static enum base_status listen_beats(struct cluster_link *link, uint64_t now_ns, uint64_t *heard_ns,
-                                     struct base_error *error)
+/* From here to the end of the loop nothing is allocated or freed: while a worker maps or unmaps a large table, the
+ * kernel keeps other threads of this process from changing its memory map, for seconds if need be. */
+static enum base_status beat_once(int fd, const uint8_t *beat, size_t bytes, struct base_error *error)
 {
-    for (;;) {
-        struct cluster_message message;
-        const enum base_status status = cluster_link_receive(link, &message, error);
-        if (status == BASE_BUSY)
-            return BASE_OK;
-        if (status != BASE_OK)
-            return status;
-        if (message.kind == CLUSTER_MESSAGE_REFUSED)
-            return base_error_set(error, BASE_NODE_REFUSED, "%s", message.refused.error.text);
-        cluster_message_free(&message);
-        *heard_ns = now_ns;
-    }
+    const ssize_t sent = send(fd, beat, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent == (ssize_t)bytes || (sent < 0 && errno == EINTR))
+        return BASE_OK;
+    if (sent < 0 && errno != EAGAIN)
+        return base_error_set_errno(error, errno, "beating");
+    return base_error_set(error, BASE_TIMEOUT, "the coordinator takes no beats");
 }
 
-static enum base_status beat_loop(struct cluster_heartbeat *heartbeat, struct cluster_link *link,
+/* Whatever the coordinator says, it is alive. */
+static enum base_status hear(int fd, uint64_t now_ns, uint64_t *heard_ns, struct base_error *error)
+{
+    uint8_t words[4096];
+    const ssize_t got = recv(fd, words, sizeof words, MSG_DONTWAIT);
+    if (got == 0)
+        return base_error_set(error, BASE_PEER_CLOSED, "the coordinator closed the heartbeat connection");
+    if (got > 0)
+        *heard_ns = now_ns;
+    else if (errno != EAGAIN && errno != EINTR)
+        return base_error_set_errno(error, errno, "listening to the coordinator");
+    return BASE_OK;
+}
+
+static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int fd, const uint8_t *beat, size_t bytes,
                                   struct base_error *error)
 {
     uint64_t now_ns = base_clock_now_ns(), heard_ns = now_ns, next_ns = now_ns;
-    struct cluster_message beat = {.kind = CLUSTER_MESSAGE_BEAT};
     for (;;) {
-        if (now_ns >= next_ns && cluster_link_connected(link)) {
-            beat.beat.sequence++;
-            const enum base_status status = cluster_link_send(link, &beat, now_ns, error);
+        if (now_ns >= next_ns) {
+            const enum base_status status = beat_once(fd, beat, bytes, error);
             if (status != BASE_OK)
                 return status;
             next_ns = now_ns + CLUSTER_BEAT_NS;
         }
-        const uint64_t silent_ns = heard_ns + CLUSTER_SILENCE_NS;
-        const uint64_t until_ns = cluster_link_connected(link) ? base_min_u64(next_ns, silent_ns) : silent_ns;
-        const int timeout_ms = until_ns > now_ns ? (int)((until_ns - now_ns) / BASE_NS_PER_MS + 1) : 0;
-        const uint32_t interest = cluster_link_interest(link);
-        struct pollfd fds[2] = {
-            {.fd = heartbeat->stop_fd, .events = POLLIN},
-            {.fd = cluster_link_fd(link),
-             .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))}};
+        struct pollfd fds[2] = {{.fd = heartbeat->stop_fd, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+        const int timeout_ms = (int)((next_ns - now_ns) / BASE_NS_PER_MS + 1);
         if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for the coordinator");
         if (fds[0].revents)
             return BASE_OK;
         now_ns = base_clock_now_ns();
-        enum base_status status = cluster_link_ready(link, now_ns, error);
-        const enum base_status heard = listen_beats(link, now_ns, &heard_ns, status == BASE_OK ? error : NULL);
-        if (status == BASE_OK)
-            status = heard;
+        /* First hear what lies there: after a pause of this process the coordinator's words may be waiting. */
+        const enum base_status status = fds[1].revents ? hear(fd, now_ns, &heard_ns, error) : BASE_OK;
         if (status != BASE_OK)
             return status;
         if (now_ns >= heard_ns + CLUSTER_SILENCE_NS)
@@ -81,24 +79,48 @@ static enum base_status beat_loop(struct cluster_heartbeat *heartbeat, struct cl
     }
 }
 
+/* Hello and welcome, then beats as bytes made once. */
+static enum base_status beat(const struct cluster_heartbeat *heartbeat, struct base_error *error)
+{
+    struct cluster_link *link;
+    const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_SILENCE_NS;
+    enum base_status status = cluster_link_connect(&heartbeat->config.coordinator, deadline_ns, &link, error);
+    if (status != BASE_OK)
+        return status;
+    struct cluster_message message;
+    cluster_hello_fill(CLUSTER_ROLE_HEARTBEAT, &message);
+    message.hello.name = (char *)(uintptr_t)heartbeat->config.name;
+    message.hello.incarnation = heartbeat->config.incarnation;
+    status = cluster_link_send(link, &message, base_clock_now_ns(), error);
+    if (status == BASE_OK)
+        status = cluster_link_wait(link, deadline_ns, &message, error);
+    if (status == BASE_OK && message.kind != CLUSTER_MESSAGE_WELCOME) {
+        status = base_error_set(error, BASE_NODE_REFUSED, "heartbeats refused: %s",
+                                message.kind == CLUSTER_MESSAGE_REFUSED ? message.refused.error.text
+                                                                        : cluster_message_name(message.kind));
+        cluster_message_free(&message);
+    } else if (status == BASE_OK) {
+        cluster_message_free(&message);
+        message = (struct cluster_message){.kind = CLUSTER_MESSAGE_BEAT};
+        uint8_t *bytes;
+        size_t count;
+        status = cluster_codec_encode(&message, sizeof(uint32_t), &bytes, &count, error);
+        if (status == BASE_OK) {
+            base_store_u32(bytes, (uint32_t)(count - sizeof(uint32_t)));
+            status = beat_loop(heartbeat, cluster_link_fd(link), bytes, count, error);
+            free(bytes);
+        }
+    }
+    cluster_link_close(link);
+    return status;
+}
+
 static void *heartbeat_main(void *context)
 {
     struct cluster_heartbeat *heartbeat = context;
     pthread_setname_np(pthread_self(), "heartbeat");
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), HEARTBEAT_NICE);
-    struct cluster_link *link = NULL;
-    enum base_status status = cluster_link_connect(&heartbeat->config.coordinator,
-                                                   base_clock_now_ns() + CLUSTER_SILENCE_NS, &link, &heartbeat->error);
-    if (status == BASE_OK) {
-        struct cluster_message hello;
-        cluster_hello_fill(CLUSTER_ROLE_HEARTBEAT, &hello);
-        hello.hello.name = (char *)(uintptr_t)heartbeat->config.name;
-        hello.hello.incarnation = heartbeat->config.incarnation;
-        status = cluster_link_send(link, &hello, base_clock_now_ns(), &heartbeat->error);
-        if (status == BASE_OK)
-            status = beat_loop(heartbeat, link, &heartbeat->error);
-        cluster_link_close(link);
-    }
+    const enum base_status status = beat(heartbeat, &heartbeat->error);
     const uint64_t one = 1;
     if (status != BASE_OK)
         BASE_ASSERT(write(heartbeat->lost_fd, &one, sizeof one) > 0); /* an eventfd takes its first count */
