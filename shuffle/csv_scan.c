@@ -24,7 +24,9 @@ enum {
     /* The first block shows whether the file begins with a byte order mark. */
     BLOCK_BYTES_MIN = 4,
     /* Read eagerly behind a morsel's end, where its last record most likely ends. */
-    TAIL_BYTES = 4096
+    TAIL_BYTES = 4096,
+    /* Of a batch; wide rows make batches of fewer. */
+    BATCH_BYTES = 16 << 20
 };
 
 enum csv_phase { CSV_PHASE_START, CSV_PHASE_SKIP, CSV_PHASE_RECORDS, CSV_PHASE_DONE };
@@ -414,33 +416,49 @@ static enum base_status map_columns(struct csv_scan *csv, struct base_error *err
     return BASE_OK;
 }
 
-/* One piece of memory: the fields of all columns, the lines of the rows, then per column values and null marks. */
-static enum base_status map_memory(struct csv_scan *csv, struct base_error *error)
+/* Bytes of a column's values in a batch. */
+static size_t values_bytes(const struct csv_column *column, uint32_t rows)
 {
-    const size_t fields = csv->column_count * sizeof(struct csv_field) * SHUFFLE_BATCH_ROWS;
-    const size_t lines = sizeof(uint32_t) * SHUFFLE_BATCH_ROWS;
-    size_t bytes = fields + lines;
+    return base_align_up(shuffle_csv_column_stride(column->info) * rows, 16);
+}
+
+/* Memory of a batch of `rows` rows: the fields of all columns, the lines of the rows, then per column values and marks.
+ */
+static size_t batch_bytes(const struct csv_scan *csv, uint32_t rows)
+{
+    size_t bytes = (csv->column_count * sizeof(struct csv_field) + sizeof(uint32_t)) * SHUFFLE_BATCH_ROWS;
     for (uint32_t i = 0; i < csv->column_count; i++) {
         BASE_ASSERT(csv->column[i].info != NULL);
-        bytes += (shuffle_csv_column_stride(csv->column[i].info) + csv->column[i].info->nullable) * SHUFFLE_BATCH_ROWS;
+        bytes += values_bytes(&csv->column[i], rows) + SHUFFLE_BATCH_ROWS;
     }
+    return bytes;
+}
+
+/* One piece of memory; batches have fewer rows when those are wide. */
+static enum base_status map_memory(struct csv_scan *csv, struct base_error *error)
+{
+    uint32_t rows = SHUFFLE_BATCH_ROWS;
+    while (rows > 1 && batch_bytes(csv, rows) > BATCH_BYTES)
+        rows /= 2;
+    csv->memory_bytes = batch_bytes(csv, rows);
     void *memory;
     const enum base_status status =
-        base_pages_map(csv->scan.config.governor, BASE_HOLDER_SCAN, bytes, true, &memory, error);
+        base_pages_map(csv->scan.config.governor, BASE_HOLDER_SCAN, csv->memory_bytes, true, &memory, error);
     if (status != BASE_OK)
         return status;
     csv->memory = memory;
-    csv->memory_bytes = bytes;
+    csv->split.rows_max = rows;
+    csv->split.field_stride = SHUFFLE_BATCH_ROWS;
     csv->split.field = memory;
-    csv->split.row_line = (uint32_t *)(void *)(csv->memory + fields);
-    uint8_t *at = csv->memory + fields + lines;
+    csv->split.row_line = (uint32_t *)(void *)(csv->split.field + (size_t)csv->column_count * SHUFFLE_BATCH_ROWS);
+    uint8_t *at = (uint8_t *)(csv->split.row_line + SHUFFLE_BATCH_ROWS);
     for (uint32_t i = 0; i < csv->column_count; i++) {
         struct csv_column *column = &csv->column[i];
         column->field = csv->split.field + (size_t)i * SHUFFLE_BATCH_ROWS;
         column->data = at;
-        at += shuffle_csv_column_stride(column->info) * SHUFFLE_BATCH_ROWS;
+        at += values_bytes(column, rows);
         column->null = column->info->nullable ? at : NULL;
-        at += column->info->nullable ? SHUFFLE_BATCH_ROWS : 0;
+        at += SHUFFLE_BATCH_ROWS;
     }
     return BASE_OK;
 }
@@ -505,8 +523,6 @@ enum base_status shuffle_csv_scan_open(const struct shuffle_scan_config *config,
     csv->split.quote = (uint8_t)config->relation->csv.quote;
     csv->split.columns = config->relation->schema.count;
     csv->split.target = csv->target;
-    csv->split.field_stride = SHUFFLE_BATCH_ROWS;
-    csv->split.rows_max = SHUFFLE_BATCH_ROWS;
     point_batch(csv);
     *scan = &csv->scan;
     return BASE_OK;

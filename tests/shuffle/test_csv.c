@@ -395,6 +395,32 @@ static void test_large_field(void **state)
     shuffle_relation_free(&relation);
 }
 
+/* Declared widths do not make a scan hold a thousand times a row's bytes. */
+static void test_wide_columns(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    struct text file = {0}, rows = {0};
+    text_printf(&file, "n,a,b\n");
+    for (int i = 0; i < 40; i++)
+        text_printf(&file, "%d,,%s\n", i, i % 3 == 0 ? "\"x\ny\"" : "z");
+    assert_ok(harness_relation(harness_write(harness, "t.csv", file.data, file.bytes), "a:binary(1000003)?,n:int64",
+                               &relation, &error));
+    base_governor_peak_reset(harness->governor);
+    const struct harness_scan how = {.morsel_bytes = 1000, .block_bytes = 50};
+    assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+    assert_true(base_governor_peak_bytes(harness->governor) < 20 << 20);
+    struct text expected = {0};
+    for (int i = 0; i < 40; i++)
+        text_printf(&expected, "[%d]-[%s]\n", i, i % 3 == 0 ? "x\ny" : "z");
+    assert_string_equal(rows.data, expected.data);
+    free(file.data);
+    free(rows.data);
+    free(expected.data);
+    shuffle_relation_free(&relation);
+}
+
 static void test_file_trouble(void **state)
 {
     struct harness *harness = *state;
@@ -449,6 +475,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_open_quote_is_bounded, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_large_field, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_wide_columns, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_file_trouble, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_several_files, harness_setup, harness_teardown),
     };
