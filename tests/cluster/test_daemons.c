@@ -1,0 +1,456 @@
+/* Real daemons on loopback: what a user sees when they work, die, stand still, and come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cluster/link.h"
+
+enum { NODES = 3 };
+
+static char folder[64];
+static char coordinator_text[64];
+static struct net_address coordinator_address;
+static pid_t coordinator_pid, node_pid[NODES];
+
+static uint64_t after_ms(uint64_t ms)
+{
+    return base_clock_now_ns() + ms * BASE_NS_PER_MS;
+}
+
+/* ---- processes ---- */
+
+static pid_t spawn(const char *log, char *const *arguments)
+{
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid > 0)
+        return pid;
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s.log", folder, log);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (fd < 0 || dup2(fd, 2) < 0 || dup2(fd, 1) < 0)
+        _exit(126);
+    execv(arguments[0], arguments);
+    _exit(127);
+}
+
+static void start_coordinator(void)
+{
+    char state[96];
+    snprintf(state, sizeof state, "--state=%s/state", folder);
+    char listen[96];
+    snprintf(listen, sizeof listen, "--listen=%s", coordinator_text);
+    char *const arguments[] = {MILLRACED, "coordinator", listen, state, "--nodes=3", NULL};
+    coordinator_pid = spawn("coordinator", arguments);
+}
+
+static void start_node(int i)
+{
+    char name[32], coordinator[96];
+    snprintf(name, sizeof name, "--name=n%d", i + 1);
+    snprintf(coordinator, sizeof coordinator, "--coordinator=%s", coordinator_text);
+    char *const arguments[] = {MILLRACED,     "node",        name, coordinator, "--listen=127.0.0.1",
+                               "--workers=2", "--memory=1G", NULL};
+    node_pid[i] = spawn(name + 7, arguments);
+}
+
+static int end_process(pid_t *pid, int signal_number)
+{
+    int status = -1;
+    if (*pid <= 0)
+        return -1;
+    kill(*pid, signal_number);
+    kill(*pid, SIGCONT);
+    waitpid(*pid, &status, 0);
+    *pid = 0;
+    return status;
+}
+
+/* ---- a client ---- */
+
+static struct cluster_link *client_open(void)
+{
+    const uint64_t deadline_ns = after_ms(5000);
+    for (;;) {
+        struct cluster_link *link;
+        struct base_error error;
+        struct cluster_message message;
+        assert_int_equal(cluster_link_connect(&coordinator_address, deadline_ns, &link, &error), BASE_OK);
+        cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
+        assert_int_equal(cluster_link_send(link, &message, base_clock_now_ns(), &error), BASE_OK);
+        if (cluster_link_wait(link, deadline_ns, &message, &error) == BASE_OK) {
+            assert_int_equal(message.kind, CLUSTER_MESSAGE_WELCOME);
+            cluster_message_free(&message);
+            cluster_link_trust(link);
+            return link;
+        }
+        cluster_link_close(link);
+        assert_true(base_clock_now_ns() < deadline_ns);
+        usleep(10000);
+    }
+}
+
+static void client_ask(struct cluster_link *link, struct cluster_message *message, enum cluster_message_kind answer,
+                       uint64_t ms)
+{
+    struct base_error error;
+    assert_int_equal(cluster_link_send(link, message, base_clock_now_ns(), &error), BASE_OK);
+    do {
+        if (cluster_link_wait(link, after_ms(ms), message, &error) != BASE_OK)
+            fail_msg("%s", error.text);
+        if (message->kind == answer)
+            return;
+        cluster_message_free(message);
+    } while (true);
+}
+
+static bool nodes_complete(void)
+{
+    struct cluster_link *link = client_open();
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_LIST_NODES};
+    client_ask(link, &message, CLUSTER_MESSAGE_NODES, 2000);
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < message.nodes.count; i++)
+        here += message.nodes.entry[i].state == CLUSTER_NODE_IDLE;
+    cluster_message_free(&message);
+    cluster_link_close(link);
+    return here == NODES;
+}
+
+static void await_complete(void)
+{
+    const uint64_t deadline_ns = after_ms(10000);
+    while (!nodes_complete()) {
+        assert_true(base_clock_now_ns() < deadline_ns);
+        usleep(10000);
+    }
+}
+
+static struct cluster_submit join_of(const char *rows)
+{
+    return (struct cluster_submit){.kind = JOIN_JOB_JOIN,
+                                   .source_count = 2,
+                                   .source = {{.text = (char *)(uintptr_t)rows}, {.text = "gen:rows=1000,row=16"}},
+                                   .on = "key=key"};
+}
+
+static struct cluster_submit shuffle_to(const char *rows, const char *out)
+{
+    return (struct cluster_submit){.kind = JOIN_JOB_SHUFFLE,
+                                   .source_count = 1,
+                                   .source = {{.text = (char *)(uintptr_t)rows}},
+                                   .on = "key",
+                                   .out = (char *)(uintptr_t)out,
+                                   .output = SHUFFLE_OUTPUT_CSV};
+}
+
+/* So many rows that no machine is done with them before the test interferes. */
+#define ENDLESS "gen:rows=20G,row=16"
+
+static struct cluster_link *submit(const struct cluster_submit *request, uint64_t *job)
+{
+    struct cluster_link *link = client_open();
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_SUBMIT;
+    message.submit = *request;
+    client_ask(link, &message, CLUSTER_MESSAGE_ACCEPTED, 2000);
+    *job = message.job;
+    return link;
+}
+
+/* The report must be in *message; the caller frees it. */
+static void await_report(struct cluster_link *link, uint64_t ms, struct cluster_message *message)
+{
+    struct base_error error;
+    const uint64_t deadline_ns = after_ms(ms);
+    do {
+        if (cluster_link_wait(link, deadline_ns, message, &error) != BASE_OK)
+            fail_msg("%s", error.text);
+        if (message->kind == CLUSTER_MESSAGE_REPORT)
+            break;
+        cluster_message_free(message);
+    } while (true);
+    cluster_link_close(link);
+}
+
+static void run(const struct cluster_submit *request, struct cluster_message *message)
+{
+    uint64_t job;
+    await_report(submit(request, &job), 20000, message);
+}
+
+static void run_good_join(void)
+{
+    struct cluster_message message;
+    const struct cluster_submit request = join_of("gen:rows=1000,row=16");
+    run(&request, &message);
+    if (message.report.error.status != BASE_OK)
+        fail_msg("%s", message.report.error.text);
+    assert_int_equal(message.report.rows, 1000);
+    cluster_message_free(&message);
+}
+
+static void expect(struct cluster_link *link, uint64_t ms, enum base_status status, const char *words)
+{
+    struct cluster_message message;
+    await_report(link, ms, &message);
+    if (message.report.error.status != status || !strstr(message.report.error.text, words))
+        fail_msg("expected %s with '%s', got %s: %s", base_status_name(status), words,
+                 base_status_name(message.report.error.status), message.report.error.text);
+    cluster_message_free(&message);
+}
+
+/* ---- files ---- */
+
+static uint32_t count_files(const char *path, const char *prefix)
+{
+    uint32_t count = 0;
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        count += strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    if (dir)
+        closedir(dir);
+    return count;
+}
+
+static bool exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+/* ---- tests ---- */
+
+static int open_cluster(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/millrace-test-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    /* A port that is free now; the listener is closed again for the coordinator to take it. */
+    struct net_address any;
+    struct base_error error;
+    int fd;
+    assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
+    assert_int_equal(net_listen(&any, 1, &fd, &coordinator_address, &error), BASE_OK);
+    close(fd);
+    net_address_format(&coordinator_address, coordinator_text);
+    start_coordinator();
+    for (int i = 0; i < NODES; i++)
+        start_node(i);
+    await_complete();
+    return 0;
+}
+
+static int close_cluster(void **state)
+{
+    (void)state;
+    for (int i = 0; i < NODES; i++)
+        assert_int_equal(end_process(&node_pid[i], SIGTERM), 0);
+    assert_int_equal(end_process(&coordinator_pid, SIGTERM), 0);
+    char command[128];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    return 0;
+}
+
+static void test_joins(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 5; i++)
+        run_good_join();
+}
+
+static void test_output(void **state)
+{
+    (void)state;
+    char out[96], success[128];
+    snprintf(out, sizeof out, "%s/out", folder);
+    snprintf(success, sizeof success, "%s/_SUCCESS.json", out);
+    const struct cluster_submit request = shuffle_to("gen:rows=10000,row=16", out);
+    struct cluster_message message;
+    run(&request, &message);
+    assert_int_equal(message.report.error.status, BASE_OK);
+    assert_int_equal(message.report.rows, 10000);
+    cluster_message_free(&message);
+    assert_int_equal(count_files(out, "part-"), 2 * NODES);
+    assert_int_equal(count_files(out, "."), 2); /* no attempts, no marker: "." and ".." only */
+    assert_true(exists(success));
+    run(&request, &message);
+    assert_int_equal(message.report.error.status, BASE_EXISTS);
+    cluster_message_free(&message);
+}
+
+static void test_node_dies(void **state)
+{
+    (void)state;
+    char out[96];
+    snprintf(out, sizeof out, "%s/out-dies", folder);
+    const struct cluster_submit request = shuffle_to(ENDLESS, out);
+    uint64_t job;
+    struct cluster_link *link = submit(&request, &job);
+    usleep(300 * 1000);
+    end_process(&node_pid[1], SIGKILL);
+    expect(link, 2000, BASE_NODE_LOST, "n2");
+    assert_false(exists(out)); /* also what the dead node had begun */
+    const struct cluster_submit join = join_of("gen:rows=10,row=16");
+    expect(submit(&join, &job), 1000, BASE_NODE_MISSING, "n2");
+    start_node(1);
+    await_complete();
+    run_good_join();
+}
+
+static void test_node_stands_still(void **state)
+{
+    (void)state;
+    const struct cluster_submit request = join_of(ENDLESS);
+    uint64_t job;
+    struct cluster_link *link = submit(&request, &job);
+    usleep(300 * 1000);
+    kill(node_pid[2], SIGSTOP);
+    expect(link, 2000, BASE_NODE_LOST, "n3");
+    kill(node_pid[2], SIGCONT);
+    await_complete();
+    run_good_join();
+}
+
+static void test_client_leaves(void **state)
+{
+    (void)state;
+    const struct cluster_submit request = join_of(ENDLESS);
+    uint64_t job;
+    struct cluster_link *link = submit(&request, &job);
+    usleep(200 * 1000);
+    cluster_link_close(link);
+    run_good_join();
+}
+
+static void test_node_is_stopped(void **state)
+{
+    (void)state;
+    char out[96];
+    snprintf(out, sizeof out, "%s/out-stopped", folder);
+    const struct cluster_submit request = shuffle_to(ENDLESS, out);
+    uint64_t job;
+    struct cluster_link *link = submit(&request, &job);
+    usleep(200 * 1000);
+    assert_int_equal(end_process(&node_pid[0], SIGTERM), 0);
+    expect(link, 2000, BASE_NODE_LOST, "n1");
+    assert_false(exists(out));
+    start_node(0);
+    await_complete();
+}
+
+static void test_coordinator_dies(void **state)
+{
+    (void)state;
+    char out[96];
+    snprintf(out, sizeof out, "%s/out-coordinator", folder);
+    const struct cluster_submit request = shuffle_to(ENDLESS, out);
+    uint64_t job, next_job;
+    struct cluster_link *link = submit(&request, &job);
+    usleep(200 * 1000);
+    end_process(&coordinator_pid, SIGKILL);
+    struct cluster_message message;
+    struct base_error error;
+    assert_int_equal(cluster_link_wait(link, after_ms(2000), &message, &error), BASE_PEER_CLOSED);
+    cluster_link_close(link);
+    start_coordinator();
+    await_complete();
+    assert_false(exists(out));
+    const struct cluster_submit join = join_of("gen:rows=1000,row=16");
+    expect(submit(&join, &next_job), 5000, BASE_OK, "");
+    assert_true(next_job > job); /* numbers never come back */
+}
+
+/* A decision that an earlier coordinator recorded, and died: parts get their names when the nodes are here. */
+static void test_decision_is_completed(void **state)
+{
+    (void)state;
+    char out[96], path[160];
+    snprintf(out, sizeof out, "%s/out-decided", folder);
+    end_process(&coordinator_pid, SIGKILL);
+    assert_int_equal(mkdir(out, 0755), 0);
+    for (int worker = 0; worker < 2 * NODES; worker++) {
+        snprintf(path, sizeof path, "%s/.attempt-job-7-part-%05d.csv", out, worker);
+        fclose(fopen(path, "w"));
+    }
+    snprintf(path, sizeof path, "%s/state/decision-7", folder);
+    FILE *decision = fopen(path, "w");
+    assert_non_null(decision);
+    fprintf(decision,
+            "{\"job\": 7, \"out\": \"%s\", \"extension\": \"csv\", \"text\": \"{}\\n\", \"nodes\": ["
+            "{\"name\": \"n1\", \"first\": 0, \"count\": 2}, {\"name\": \"n2\", \"first\": 2, \"count\": 2}, "
+            "{\"name\": \"n3\", \"first\": 4, \"count\": 2}]}",
+            out);
+    fclose(decision);
+    start_coordinator();
+    await_complete();
+    run_good_join(); /* by its end, what came before it has been carried out */
+    assert_int_equal(count_files(out, "part-"), 2 * NODES);
+    assert_int_equal(count_files(out, ".attempt"), 0);
+    assert_int_equal(count_files(out, "_SUCCESS.json"), 1);
+    assert_false(exists(path));
+}
+
+static void test_second_coordinator_is_refused(void **state)
+{
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "--state=%s/state", folder);
+    char *const arguments[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, NULL};
+    pid_t pid = spawn("second", arguments);
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+static void test_listening_elsewhere_is_refused(void **state)
+{
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "--state=%s/state-2", folder);
+    char *const arguments[] = {MILLRACED, "coordinator", "--listen=0.0.0.0:0", path, NULL};
+    pid_t pid = spawn("elsewhere", arguments);
+    int status;
+    waitpid(pid, &status, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_joins),
+        cmocka_unit_test(test_output),
+        cmocka_unit_test(test_node_dies),
+        cmocka_unit_test(test_node_stands_still),
+        cmocka_unit_test(test_client_leaves),
+        cmocka_unit_test(test_node_is_stopped),
+        cmocka_unit_test(test_coordinator_dies),
+        cmocka_unit_test(test_decision_is_completed),
+        cmocka_unit_test(test_second_coordinator_is_refused),
+        cmocka_unit_test(test_listening_elsewhere_is_refused),
+    };
+    const int failed = cmocka_run_group_tests(tests, open_cluster, close_cluster);
+    /* After a failure in between, nothing may stay. */
+    for (int i = 0; i < NODES; i++)
+        end_process(&node_pid[i], SIGKILL);
+    end_process(&coordinator_pid, SIGKILL);
+    return failed;
+}
