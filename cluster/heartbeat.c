@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -23,7 +24,8 @@ struct cluster_heartbeat {
     struct cluster_heartbeat_config config;
     pthread_t thread;
     int stop_fd, lost_fd;
-    struct base_error error; /* written before lost_fd is signalled, read after */
+    _Atomic bool lost; /* released after error was written */
+    struct base_error error;
 };
 
 /* From here to the end of the loop nothing is allocated or freed: while a worker maps or unmaps a large table, the
@@ -122,6 +124,7 @@ static void *heartbeat_main(void *context)
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), HEARTBEAT_NICE);
     const enum base_status status = beat(heartbeat, &heartbeat->error);
     const uint64_t one = 1;
+    atomic_store_explicit(&heartbeat->lost, status != BASE_OK, memory_order_release);
     if (status != BASE_OK)
         BASE_ASSERT(write(heartbeat->lost_fd, &one, sizeof one) > 0); /* an eventfd takes its first count */
     return NULL;
@@ -163,7 +166,7 @@ int cluster_heartbeat_fd(const struct cluster_heartbeat *heartbeat)
 
 const struct base_error *cluster_heartbeat_error(const struct cluster_heartbeat *heartbeat)
 {
-    return &heartbeat->error;
+    return atomic_load_explicit(&heartbeat->lost, memory_order_acquire) ? &heartbeat->error : NULL;
 }
 
 void cluster_heartbeat_stop(struct cluster_heartbeat *heartbeat)

@@ -17,7 +17,8 @@ struct cluster_heartbeat_config {
 /* Starts beating. Only after the coordinator has welcomed the node. */
 enum base_status cluster_heartbeat_start(const struct cluster_heartbeat_config *config,
                                          struct cluster_heartbeat **heartbeat, struct base_error *error);
-/* Readable once the coordinator is lost (silent, or the connection ended); why is then in cluster_heartbeat_error. */
+/* Readable once the coordinator is lost (silent, or the connection ended); cluster_heartbeat_error then says why (NULL
+ * before). */
 int cluster_heartbeat_fd(const struct cluster_heartbeat *heartbeat);
 const struct base_error *cluster_heartbeat_error(const struct cluster_heartbeat *heartbeat);
 /* Ends the thread, at once. */

@@ -242,7 +242,7 @@ static void node_event(struct node *node, enum node_watch what)
         node_crew_ready(node);
         break;
     case NODE_WATCH_HEARTBEAT:
-        if (node->heartbeat) {
+        if (node->heartbeat && cluster_heartbeat_error(node->heartbeat)) {
             const struct base_error why = *cluster_heartbeat_error(node->heartbeat);
             node_disconnect(node, &why);
         }
