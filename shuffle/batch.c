@@ -68,3 +68,48 @@ uint32_t shuffle_batch_encode_row(const struct shuffle_layout *layout, const str
     }
     return shuffle_row_head_bytes(layout) + end;
 }
+
+/* One loop per usual width, so that a value is a load and a store. */
+static void copy_column(uint8_t *to, size_t to_stride, const uint8_t *from, size_t stride, uint32_t rows,
+                        uint32_t width)
+{
+#define COLUMN(bytes)                                                                                                  \
+    case bytes:                                                                                                        \
+        for (uint32_t i = 0; i < rows; i++)                                                                            \
+            memcpy(to + i * to_stride, from + i * stride, bytes);                                                      \
+        break
+    switch (width) {
+        COLUMN(1);
+        COLUMN(2);
+        COLUMN(4);
+        COLUMN(8);
+        COLUMN(16);
+    default:
+        for (uint32_t i = 0; i < rows; i++)
+            memcpy(to + i * to_stride, from + i * stride, width);
+        break;
+    }
+#undef COLUMN
+}
+
+void shuffle_batch_encode_image(const struct shuffle_layout *layout, const struct shuffle_batch *batch, uint8_t *to)
+{
+    const size_t row_bytes = layout->row_bytes;
+    for (uint32_t i = 0; layout->null_bytes && i < batch->rows; i++)
+        memset(to + i * row_bytes + layout->fixed_bytes, 0, layout->null_bytes);
+    for (uint32_t c = 0; c < layout->count; c++) {
+        const struct shuffle_slot *slot = &layout->slot[c];
+        const struct shuffle_column *column = &batch->column[c];
+        copy_column(to + slot->offset, row_bytes, column->data, column->stride, batch->rows, slot->width);
+        if (slot->null_bit < 0 || !column->null)
+            continue;
+        uint8_t *bits = to + layout->fixed_bytes + (uint32_t)slot->null_bit / 8;
+        const uint8_t bit = (uint8_t)(1u << ((uint32_t)slot->null_bit % 8));
+        for (uint32_t i = 0; i < batch->rows; i++) {
+            if (!column->null[i])
+                continue;
+            bits[i * row_bytes] |= bit;
+            memset(to + i * row_bytes + slot->offset, 0, slot->width);
+        }
+    }
+}

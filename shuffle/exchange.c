@@ -2,7 +2,8 @@
  *
  * Two ways in. Rows that stand complete in memory (an image of fixed width) are copied by a loop with a constant size
  * for the usual small rows, over all lanes alike; own rows are not copied: their addresses are collected in a second
- * pass and offered to the sink where they lie. Other rows are encoded one by one, own rows into a frame of their own.
+ * pass and offered to the sink where they lie. Small rows of fixed width that lie in columns are first made into such
+ * an image. Other rows are encoded one by one, own rows into a frame of their own.
  *
  * Own rows wait in `own` while the sink is busy. Append does not return BASE_OK before they are taken, so they may
  * point into the batch. */
@@ -13,7 +14,7 @@
 #include "base/assert.h"
 #include "shuffle/mesh_internal.h"
 
-enum { SMALL_ROW_BYTES_MAX = 128 };
+enum { SMALL_ROW_BYTES_MAX = 128, IMAGED_ROW_BYTES_MAX = 256 };
 
 static enum base_status config_check(const struct shuffle_exchange_config *config, struct base_error *error)
 {
@@ -247,6 +248,39 @@ static enum base_status append_image(struct shuffle_exchange *exchange, const st
     return own_status != BASE_OK ? own_status : status;
 }
 
+static size_t image_bytes(const struct shuffle_exchange *exchange)
+{
+    return (size_t)exchange->row_bytes * SHUFFLE_BATCH_ROWS;
+}
+
+/* False: no memory; there is another way. */
+static bool image_reserve(struct shuffle_exchange *exchange)
+{
+    if (exchange->image)
+        return true;
+    void *pages;
+    if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, image_bytes(exchange), true, &pages, NULL))
+        return false;
+    exchange->image = pages;
+    return true;
+}
+
+/* Small rows of fixed width: first an image of the whole batch, a column at a time, then as if it had come with one.
+ * The image stays while the batch is appended in several calls. */
+static enum base_status append_imaged(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
+                                      const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
+                                      struct base_error *error)
+{
+    if (exchange->imaged != batch)
+        shuffle_batch_encode_image(exchange->config.layout, batch, exchange->image);
+    struct shuffle_batch whole = *batch;
+    whole.image = exchange->image;
+    whole.pinned = false;
+    const enum base_status status = append_image(exchange, &whole, hash, destination, cursor, error);
+    exchange->imaged = status == BASE_OK ? NULL : batch;
+    return status;
+}
+
 /* Room for an own row of this size: behind those collected, or in a large frame alone. */
 static enum base_status own_room(struct shuffle_exchange *exchange, uint32_t bytes, uint8_t **to,
                                  struct base_error *error)
@@ -331,6 +365,8 @@ enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, cons
         return status;
     if (batch->image && exchange->row_bytes)
         status = append_image(exchange, batch, hash, destination, cursor, error);
+    else if (exchange->row_bytes && exchange->row_bytes <= IMAGED_ROW_BYTES_MAX && image_reserve(exchange))
+        status = append_imaged(exchange, batch, hash, destination, cursor, error);
     else
         status = append_encoded(exchange, batch, hash, destination, cursor, error);
     shuffle_mesh_kick(exchange->config.mesh);
@@ -378,5 +414,7 @@ void shuffle_exchange_close(struct shuffle_exchange *exchange)
     for (uint32_t i = 0; i < exchange->workers; i++)
         shuffle_lane_drop_open(exchange, i);
     own_reset(exchange);
+    if (exchange->image)
+        base_pages_unmap(exchange->config.governor, BASE_HOLDER_FRAMES, exchange->image, image_bytes(exchange));
     exchange_free(exchange);
 }

@@ -104,10 +104,12 @@ struct shuffle_exchange {
     uint32_t lanes_away; /* frames handed to the mesh and not home */
     uint32_t ended;      /* incoming lanes */
     bool finished;
-    struct shuffle_group own;        /* rows of this worker itself, on offer */
-    struct shuffle_frame *own_frame; /* rows of a batch without image are encoded here first, or NULL */
-    struct shuffle_frame *own_large; /* the same for a row larger than a frame */
-    uint32_t own_bytes;              /* used in own_frame */
+    struct shuffle_group own;           /* rows of this worker itself, on offer */
+    struct shuffle_frame *own_frame;    /* rows of a batch without image are encoded here first, or NULL */
+    struct shuffle_frame *own_large;    /* the same for a row larger than a frame */
+    uint32_t own_bytes;                 /* used in own_frame */
+    uint8_t *image;                     /* of small rows of fixed width from a batch without one, or NULL */
+    const struct shuffle_batch *imaged; /* the batch whose rows they are */
     struct shuffle_exchange_counters counters;
 };
 

@@ -106,12 +106,43 @@ static void fixed_width_without_nulls_has_no_overhead(void **state)
     table_close(&table);
 }
 
+/* The whole batch at once gives the same rows as one by one. */
+static void an_image_is_its_rows(void **state)
+{
+    (void)state;
+    struct table table;
+    table_open(&table, "a:int64,b:int16?,c:binary(3)?,d:int32,e:bool?,f:decimal(9,2)?,g:binary(40)");
+    enum { ROWS = 37 };
+    static uint8_t data[7][ROWS * 64], null[7][ROWS];
+    struct shuffle_column columns[7];
+    for (uint32_t c = 0; c < 7; c++) {
+        for (uint32_t i = 0; i < ROWS * 64; i++)
+            data[c][i] = (uint8_t)(i * 7 + c + 1);
+        for (uint32_t i = 0; i < ROWS; i++)
+            null[c][i] = (i * (c + 3)) % 5 == 0;
+        columns[c] = (struct shuffle_column){.data = data[c], .stride = 47 + c, .null = c == 4 ? NULL : null[c]};
+    }
+    const struct shuffle_batch batch = {.rows = ROWS, .column = columns};
+    const uint32_t bytes = table.layout.row_bytes;
+    uint8_t image[ROWS * 128], row[128];
+    memset(image, 0xee, sizeof image);
+    shuffle_batch_encode_image(&table.layout, &batch, image);
+    for (uint32_t i = 0; i < ROWS; i++) {
+        memset(row, 0x11, sizeof row);
+        assert_int_equal(shuffle_batch_encode_row(&table.layout, &batch, i, row), bytes);
+        assert_memory_equal(image + i * bytes, row, bytes);
+    }
+    assert_int_equal(image[ROWS * bytes], 0xee);
+    table_close(&table);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_row_has_the_documented_bytes),
         cmocka_unit_test(null_bits_beyond_a_byte),
         cmocka_unit_test(fixed_width_without_nulls_has_no_overhead),
+        cmocka_unit_test(an_image_is_its_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
