@@ -35,7 +35,8 @@ void shuffle_route_hash(const uint64_t *hash, uint32_t count, uint32_t workers, 
 
 /* Appends rows *cursor .. batch->rows-1 to the lanes named by destination (SHUFFLE_DROP: none) and advances *cursor.
  * BASE_BUSY: a lane has no frame, or the sink had no room for rows of this worker itself; call again with the same
- * batch (the same struct, unchanged) next turn, also when *cursor has come to the end. Rows for this worker itself go to the sink by a call. */
+ * batch (the same struct, unchanged) next turn, also when *cursor has come to the end. Rows for this worker itself go
+ * to the sink by a call. */
 enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
                                          const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
                                          struct base_error *error);

@@ -32,7 +32,7 @@ struct rig_sink {
     const struct shuffle_key *key;
     uint64_t rows, digest;
     bool saw_pinned;
-    bool forgiving; /* takes rows that belong to another worker */
+    bool forgiving;             /* takes rows that belong to another worker */
     enum base_status fail_with; /* not OK: what consume says */
 };
 
