@@ -45,6 +45,7 @@ struct shuffle_output {
     uint32_t image_bytes;        /* of the part that does not depend on string lengths */
     uint64_t rows, checksum, bytes;
 
+    char *path; /* what config.path points to */
     int fd;
     struct output_buffer *buffer;
     uint32_t buffer_count;
@@ -423,12 +424,18 @@ enum base_status shuffle_output_open(const struct shuffle_output_config *config,
     if (made == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output");
     made->config = *config;
+    made->config.path = NULL;
     made->fd = -1;
     if (made->config.buffer_bytes == 0)
         made->config.buffer_bytes = BUFFER_BYTES;
     if (made->config.writes_in_flight == 0)
         made->config.writes_in_flight = WRITES_IN_FLIGHT;
-    enum base_status status = map_items(made, error);
+    enum base_status status = BASE_OK;
+    if (config->path != NULL && (made->path = strdup(config->path)) == NULL)
+        status = base_error_set(error, BASE_NO_MEMORY, "no memory for the name of %s", config->path);
+    made->config.path = made->path;
+    if (status == BASE_OK)
+        status = map_items(made, error);
     if (status == BASE_OK)
         status = prepare_encoder(made, error);
     if (status == BASE_OK && config->kind != SHUFFLE_OUTPUT_COUNT)
@@ -466,6 +473,7 @@ void shuffle_output_close(struct shuffle_output *output)
     free(output->buffer);
     free(output->encoder.item);
     shuffle_layout_free(&output->encoder.result);
+    free(output->path);
     free(output);
 }
 

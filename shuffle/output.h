@@ -32,7 +32,7 @@ struct shuffle_output_config {
         *schema; /* of the result: one field per item; borrowed. Names of a CSV header, layout of fixed rows */
     const struct shuffle_output_item *item; /* borrowed */
     uint32_t item_count;
-    const char *path;          /* attempt file to create (must not exist), NULL for COUNT */
+    const char *path;          /* attempt file to create (must not exist), NULL for COUNT; copied */
     bool csv_header;           /* first line `name:type` of every part, so that it can be read back with its schema */
     uint32_t buffer_bytes;     /* 0: 256 KiB */
     uint32_t writes_in_flight; /* 0: 4 */

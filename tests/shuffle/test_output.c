@@ -75,7 +75,13 @@ static enum base_status write_all(struct harness *harness, const struct shuffle_
                                   uint64_t *checksum, struct base_error *error)
 {
     struct shuffle_output *output;
-    enum base_status status = shuffle_output_open(config, &output, error);
+    struct shuffle_output_config mine = *config; /* whose path is gone once the output is open */
+    char *path = config->path == NULL ? NULL : strdup(config->path);
+    mine.path = path;
+    enum base_status status = shuffle_output_open(&mine, &output, error);
+    if (path != NULL)
+        memset(path, '?', strlen(path));
+    free(path);
     if (status != BASE_OK)
         return status;
     uint32_t taken = 0;
