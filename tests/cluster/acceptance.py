@@ -5,6 +5,7 @@ import os
 import sys
 
 import cases_answers as answers
+import cases_input as bad_input
 import cases_types as types
 from lab import ROOT, Lab
 
@@ -37,7 +38,17 @@ def type_groups(lab, full):
     ], nodes=3)
 
 
-GROUPS = [answer_groups, type_groups]
+def input_groups(lab, full):
+    lab.group("input", "bad input", bad_input.CASES, nodes=3)
+    if lab.root:
+        lab.group("disk", "bad input", [("a full disk", bad_input.full_disk)], nodes=2, via="loopback")
+    else:
+        lab.skip("bad input: a full disk", "a small file system needs root")
+    lab.group("nobody", "bad input", [("no permission", bad_input.unreadable)], nodes=2, via="loopback",
+              bin=bad_input.as_nobody(lab) if lab.root else None)
+
+
+GROUPS = [answer_groups, type_groups, input_groups]
 
 
 def main():

@@ -246,6 +246,7 @@ class Cluster:
     def fail(self, *words, code, says, not_left=None):
         """A job that must fail with an error that has these words, and leave nothing in the place of its output."""
         report = self.job(*words, code=code)
+        expect(report["seconds"] < 1 * self.lab.patience, "it took", report["seconds"], "s to refuse:", report["error"])
         for word in says:
             expect(word in report["error"], "the error does not say %r: %s" % (word, report["error"]))
         if not_left:

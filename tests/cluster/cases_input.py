@@ -1,0 +1,228 @@
+"""Bad input and impossible output: each an error that says where, nothing left behind, and the next job runs."""
+import os
+import subprocess
+
+import tables
+from lab import expect, expect_equal
+
+GOOD = b"id,name\n" + b"".join(b"%d,row %d\n" % (i, i) for i in range(2000))
+
+
+def write(lab, name, data):
+    path = lab.path(name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+    return path
+
+
+def runs(cluster):
+    """A small job, which must be right."""
+    left = write(cluster.lab, "good/left.csv", GOOD)
+    report = cluster.job("join", "--left", left, "--right", left, "--on", "id=id", "--select", "left.id")
+    expect_equal(report["rows"], 2000, "rows of the next job")
+
+
+def refused(cluster, says, left, *words, code=1, right=None, on="id=id"):
+    """As a join on either side and as a shuffle, with and without output."""
+    lab = cluster.lab
+    good = right or write(lab, "good/left.csv", GOOD)
+    os.makedirs(lab.path("open"), exist_ok=True)
+    os.chmod(lab.path("open"), 0o777)
+    out = lab.fresh("open/never")
+    for sides, target in ((("--left", left, "--right", good), ()), (("--left", good, "--right", left), ()),
+                          (("--left", left, "--right", good), ("--out", out))):
+        side = "--right" if sides[3] == left else "--left"
+        moved = [word.replace("--left-", side + "-") for word in words]
+        cluster.fail("join", *sides, "--on", on, *moved, *target, code=code, says=says, not_left=out)
+    runs(cluster)
+
+
+def missing_file(cluster):
+    refused(cluster, ["/nowhere.csv"], cluster.lab.path("nowhere.csv"))
+    refused(cluster, ["nothing-*.csv"], cluster.lab.path("nothing-*.csv"))
+    os.makedirs(cluster.lab.path("empty-folder"), exist_ok=True)
+    refused(cluster, ["empty-folder"], cluster.lab.path("empty-folder"))
+
+
+def empty_file(cluster):
+    path = write(cluster.lab, "bad/zero.csv", b"")
+    refused(cluster, ["zero.csv", "0 bytes"], path)
+
+
+def missing_column(cluster):
+    good = write(cluster.lab, "good/left.csv", GOOD)
+    out = cluster.lab.fresh("never")
+    for on, says in (("nope=id", ['"nope"', "id", "name"]), ("id=nope", ['"nope"', "right"])):
+        cluster.fail("join", "--left", good, "--right", good, "--on", on, "--out", out, code=2, says=says, not_left=out)
+    cluster.fail("join", "--left", good, "--right", good, "--on", "id=id", "--select", "left.nope", code=2,
+                 says=['"nope"'])
+    cluster.fail("join", "--left", good, "--right", good, "--on", "id=id", "--select", "id", code=2, says=['"id"'])
+    cluster.fail("shuffle", "--in", good, "--by", "nope", code=2, says=['"nope"'])
+    cluster.fail("join", "--left", good, "--right", good, "--on", "id=name", code=2,
+                 says=["column id (int64", "column name (string"])
+    runs(cluster)
+
+
+def many_rows(bad, at, total=30000):
+    """A file of several morsels with a bad record at line at + 2."""
+    lines = [b"%d,row %d" % (i, i) for i in range(total)]
+    lines[at] = bad
+    return b"id:int64,name:string\n" + b"\n".join(lines) + b"\n"
+
+
+def bad_values(cluster):
+    """File, line, column and text, also in the middle of a large file that many workers share."""
+    lab = cluster.lab
+    for at in (0, 14000, 29999):
+        for morsel in ("4Ki", "64Ki"):
+            path = write(lab, "bad/number.csv", many_rows(b"12x4,hello", at))
+            refused(cluster, ["number.csv:%d:" % (at + 2), "id", "12x4", "int64"], path, "--morsel-bytes", morsel)
+    path = write(lab, "bad/inferred.csv", b"id,name\n" + b"7,a\n" * 5000 + b"x7,b\n")
+    refused(cluster, ["inferred.csv:5002:", "id", "x7"], path)
+    for kind, text in (("int8", "300"), ("date", "2026-02-30"), ("decimal(5,2)", "1.234"), ("bool", "maybe"),
+                       ("uint16", "-1"), ("float64", "1.5.2"), ("timestamp", "2026-01-01 25:00"), ("binary", "\\x0")):
+        path = write(lab, "bad/typed.csv", b"id,v\n1,\n2,%s\n" % text.encode())
+        refused(cluster, ["typed.csv:3:", "v", text, kind.split("(")[0]], path, "--left-schema",
+                "id:int64,v:%s?" % kind)
+    path = write(lab, "bad/null.csv", b"id,v\n1,2\n,3\n")
+    refused(cluster, ["null.csv:3:", "id"], path, "--left-schema", "id:int64,v:int64")
+
+
+def bad_quotes(cluster):
+    lab = cluster.lab
+    for at in (0, 20000):
+        path = write(lab, "bad/unclosed.csv", many_rows(b'%d,"never closed' % at, at))
+        for morsel in ("4Ki", "1Mi"):
+            refused(cluster, ["unclosed.csv:%d:" % (at + 2), "byte"], path, "--morsel-bytes", morsel)
+    path = write(lab, "bad/inside.csv", many_rows(b'5,in"side', 15000))
+    refused(cluster, ["inside.csv:15002:"], path)
+    path = write(lab, "bad/after.csv", many_rows(b'5,"closed" and more', 15000))
+    refused(cluster, ["after.csv:15002:"], path)
+
+
+def bad_records(cluster):
+    lab = cluster.lab
+    path = write(lab, "bad/more.csv", many_rows(b"5,a,b", 12000))
+    refused(cluster, ["more.csv:12002:", "3", "2"], path)
+    path = write(lab, "bad/fewer.csv", many_rows(b"5", 12000))
+    refused(cluster, ["fewer.csv:12002:", "1", "2"], path)
+    path = write(lab, "bad/twice.csv", b"id,id\n1,2\n")
+    refused(cluster, ["id"], path)
+    path = write(lab, "bad/short.bin", b"\1" * 20)
+    refused(cluster, ["short.bin", "20", "12"], path, "--left-schema", "id:int64,v:int32")
+    refused(cluster, ["short.bin", "schema"], path)
+
+
+def row_too_large(cluster):
+    path = write(cluster.lab, "bad/large.csv", b"id,v\n1," + b"x" * (17 << 20) + b"\n2,y\n")
+    refused(cluster, ["large.csv:2:", "16"], path, "--left-schema",
+            "id:int64,v:string")
+    os.unlink(path)
+
+
+def bad_output(cluster):
+    lab = cluster.lab
+    good = write(lab, "good/left.csv", GOOD)
+    words = ["join", "--left", good, "--right", good, "--on", "id=id"]
+    existing = lab.fresh("existing")
+    os.mkdir(existing)
+    cluster.fail(*words, "--out", existing, code=1, says=[existing, "exists"])
+    expect_equal(os.listdir(existing), [], "files in the folder that was there")
+    file = write(lab, "existing-file", b"mine")
+    cluster.fail(*words, "--out", file, code=1, says=[file, "exists"])
+    cluster.fail(*words, "--out", lab.path("no/such/parent"), code=1, says=[lab.path("no/such")])
+    out = lab.fresh("never")
+    report = cluster.job(*words, "--out", out, "--output-format", "bin", code=1)
+    expect('"name"' in report["error"] and "variable" in report["error"], "the error says", report["error"])
+    cluster.expect_no_output(out)
+    runs(cluster)
+
+
+def wrong_words(cluster):
+    good = write(cluster.lab, "good/left.csv", GOOD)
+    pair = ["--left", good, "--right", good]
+    for words, says in ((["join", *pair], "--on"), (["join", *pair, "--on", "id"], "--on"),
+                        (["join", *pair, "--on", "id=id", "--frame-bytes", "100"], "--frame-bytes"),
+                        (["join", *pair, "--on", "id=id", "--engine", "magic"], "magic"),
+                        (["join", *pair, "--on", "id=id", "--type", "left"], "inner"),
+                        (["join", *pair, "--on", "id=id", "--left-schema", "id:int65"], "int65"),
+                        (["join", "--left", "gen:rows=x", "--right", good, "--on", "key=id"], "rows"),
+                        (["join", "--left", "gen:lines=3", "--right", good, "--on", "key=id"], "lines"),
+                        (["join", "--left", good, "--on", "id=id"], "--right"),
+                        (["shuffle", "--in", good], "--by"), (["join", "--nonsense"], "--nonsense")):
+        report = cluster.job(*words, code=2)
+        expect(says in report["error"], "the error does not say %s: %s" % (says, report["error"]))
+    runs(cluster)
+
+
+def full_disk(cluster):
+    """A file system of 2 MiB for the output."""
+    lab = cluster.lab
+    mount = lab.fresh("small-disk")
+    os.mkdir(mount)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", mount], check=True)
+    unmount = lambda: subprocess.run(["umount", mount], check=True)  # noqa: E731
+    lab.closers.append(unmount)
+    # Namespaces of the network have mount namespaces of their own only while `ip netns exec` runs: new nodes see it.
+    cluster.down()
+    cluster.up()
+    try:
+        out = mount + "/out"
+        for words in (["shuffle", "--in", "gen:rows=400k,row=64", "--by", "key"],
+                      ["join", "--left", "gen:rows=20k,row=64", "--right", "gen:rows=20k,row=100", "--on", "key=key"]):
+            for form in ("csv", "bin"):
+                if form == "bin" and words[0] == "join":
+                    continue
+                report = cluster.fail(*words, "--out", out, "--output-format", form, code=1, says=[out], not_left=out)
+                expect("space" in report["error"] or "room" in report["error"], "the error says", report["error"])
+        expect_equal(cluster.job("shuffle", "--in", "gen:rows=1k", "--by", "key", "--out", out)["rows"], 1000, "rows")
+    finally:
+        cluster.down()
+        unmount()
+        lab.closers.remove(unmount)
+        cluster.up()
+    runs(cluster)
+
+
+def unreadable(cluster):
+    """The nodes run as another user here when we are root, to whom everything is readable."""
+    lab = cluster.lab
+    folder = lab.path("locked")
+    path = write(lab, "locked/file.csv", GOOD)
+    os.chmod(path, 0)
+    refused(cluster, ["locked/file.csv"], path)
+    os.chmod(path, 0o644)
+    os.chmod(folder, 0)
+    try:
+        refused(cluster, [folder], folder)
+        refused(cluster, ["locked/file.csv"], path)
+        refused(cluster, ["locked"], folder + "/*.csv")
+    finally:
+        os.chmod(folder, 0o755)
+    out = lab.path("locked/out")
+    os.chmod(folder, 0o555)
+    try:
+        good = write(lab, "good/left.csv", GOOD)
+        cluster.fail("join", "--left", good, "--right", good, "--on", "id=id", "--out", out, code=1, says=["locked"],
+                     not_left=out)
+    finally:
+        os.chmod(folder, 0o755)
+    runs(cluster)
+
+
+def as_nobody(lab):
+    """Programs whose nodes give up root."""
+    folder = lab.path("bin-nobody")
+    os.makedirs(folder, exist_ok=True)
+    os.symlink(lab.bin + "/millrace", folder + "/millrace")
+    with open(folder + "/millraced", "w") as file:
+        file.write('#!/bin/sh\n[ "$1" = node ] || exec "%s/millraced" "$@"\n'
+                   'exec setpriv --reuid 65534 --regid 65534 --clear-groups "%s/millraced" "$@"\n' % (lab.bin, lab.bin))
+    os.chmod(folder + "/millraced", 0o755)
+    return folder
+
+
+CASES = [("a missing file", missing_file), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
+         ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
+         ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]
