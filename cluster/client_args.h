@@ -47,8 +47,4 @@ void cluster_client_args_free(struct cluster_client_args *args);
 /* "join"; never NULL. */
 const char *cluster_command_word(enum cluster_command command);
 
-/* "64", "64k", "64Ki" and so on (k, M, G are powers of 1000; Ki, Mi, Gi of 1024). False when it is none, or beyond 64
- * bits. */
-bool cluster_client_args_size(const char *text, uint64_t *size);
-
 #endif

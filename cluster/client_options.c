@@ -1,11 +1,10 @@
 /* The options of every command, as argp's tables, and the one parser that all of them share. */
 #include "cluster/client_options.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "cluster/client.h"
 
 enum key {
@@ -64,41 +63,13 @@ static const struct setting {
 #undef SETTING
 };
 
-bool cluster_client_args_size(const char *text, uint64_t *size)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t factor;
-    } suffixes[] = {{"", 1},
-                    {"k", 1000},
-                    {"K", 1000},
-                    {"M", 1000000},
-                    {"G", 1000000000},
-                    {"Ki", UINT64_C(1) << 10},
-                    {"Mi", UINT64_C(1) << 20},
-                    {"Gi", UINT64_C(1) << 30}};
-    if (!isdigit((unsigned char)*text))
-        return false;
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0)
-        return false;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (strcmp(end, suffixes[i].suffix) == 0)
-            return !__builtin_mul_overflow((uint64_t)value, suffixes[i].factor, size);
-    return false;
-}
-
 static enum base_status read_setting(const struct setting *setting, const char *text, struct join_settings *into,
                                      struct base_error *error)
 {
     uint64_t value;
-    if (!cluster_client_args_size(text, &value))
-        return base_error_set(error, BASE_INVALID,
-                              "--%s=%s is not a number: write digits, with k, M, G (powers of 1000) or Ki, Mi, Gi "
-                              "(powers of 1024) behind them if need be",
-                              setting->name, text);
+    if (!base_number_parse(text, &value))
+        return base_error_set(error, BASE_INVALID, "--%s=%s is not a number: write " BASE_NUMBER_WORDS, setting->name,
+                              text);
     if (value != 0 && (value < setting->least || value > setting->most))
         return base_error_set(error, BASE_INVALID,
                               "--%s=%s is out of range: it goes from %llu to %llu, or 0 for the default", setting->name,

@@ -1,6 +1,5 @@
 /* The daemon: `millraced coordinator` or `millraced node`. Arguments in, exit code out. */
 #include <argp.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/number.h"
 #include "cluster/coordinator_shell.h"
 #include "cluster/message.h"
 #include "cluster/node.h"
@@ -35,26 +35,12 @@ struct arguments {
     bool has_coordinator;
 };
 
-static uint64_t parse_number(struct argp_state *state, const char *what, const char *text, uint64_t most, bool suffix)
+static uint64_t parse_number(struct argp_state *state, const char *what, const char *text, uint64_t most)
 {
-    char *end;
-    errno = 0;
-    uint64_t value = strtoull(text, &end, 10);
-    uint64_t unit = 1;
-    if (suffix && *end && strchr("kKmMgGtT", *end)) {
-        for (const char *at = "kmgt"; *at; at++) {
-            unit <<= 10;
-            if ((*end | 0x20) == *at)
-                break;
-        }
-        end++;
-        if (end[0] == 'i' && end[1] == 'B')
-            end += 2;
-    }
-    if (errno || end == text || *end || *text == '-' || value > most / unit)
-        argp_error(state, "%s: '%s' is not a number up to %" PRIu64 "%s", what, text, most,
-                   suffix ? ", with K, M, G or T behind it if you like" : "");
-    return value * unit;
+    uint64_t value = 0;
+    if (!base_number_parse(text, &value) || value > most)
+        argp_error(state, "%s: '%s' is not a number up to %" PRIu64 ": write " BASE_NUMBER_WORDS, what, text, most);
+    return value;
 }
 
 static void parse_address(struct argp_state *state, const char *what, const char *text, struct net_address *address)
@@ -85,8 +71,7 @@ static error_t parse_coordinator(int key, char *value, struct argp_state *state)
         arguments->coordinator.state_folder = value;
         return 0;
     case OPTION_NODES:
-        arguments->coordinator.nodes_expected =
-            (uint32_t)parse_number(state, "--nodes", value, CLUSTER_NODES_MAX, false);
+        arguments->coordinator.nodes_expected = (uint32_t)parse_number(state, "--nodes", value, CLUSTER_NODES_MAX);
         return 0;
     case OPTION_VERBOSE:
         base_log_set_level(BASE_LOG_DEBUG);
@@ -141,12 +126,12 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
         parse_host(state, value, &node->listen);
         return 0;
     case OPTION_WORKERS:
-        node->workers = (uint32_t)parse_number(state, "--workers", value, DAEMON_WORKERS_MAX, false);
+        node->workers = (uint32_t)parse_number(state, "--workers", value, DAEMON_WORKERS_MAX);
         if (node->workers == 0)
             argp_error(state, "--workers: at least one is needed");
         return 0;
     case OPTION_MEMORY:
-        node->memory_bytes = parse_number(state, "--memory", value, UINT64_C(1) << 50, true);
+        node->memory_bytes = parse_number(state, "--memory", value, UINT64_C(1) << 50);
         return 0;
     case OPTION_ENGINE:
         node->engine = parse_engine(state, value);

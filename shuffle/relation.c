@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "base/number.h"
+
 void shuffle_relation_free(struct shuffle_relation *relation)
 {
     for (uint32_t i = 0; i < relation->file_count; i++)
@@ -30,37 +32,9 @@ static enum base_status bad_word(const struct word *word, const char *right, str
     return base_error_set(error, BASE_INVALID, "gen: %s=%s is not understood: %s", word->name, word->value, right);
 }
 
-/* "16", "16k", "2.5M" no: whole numbers with k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) behind them. */
-static bool parse_count(const char *text, size_t bytes, uint64_t *count)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t factor;
-    } suffixes[] = {{"", 1},
-                    {"k", 1000},
-                    {"K", 1000},
-                    {"M", 1000000},
-                    {"G", 1000000000},
-                    {"Ki", UINT64_C(1) << 10},
-                    {"Mi", UINT64_C(1) << 20},
-                    {"Gi", UINT64_C(1) << 30}};
-    uint64_t value = 0;
-    size_t i = 0;
-    for (; i < bytes && text[i] >= '0' && text[i] <= '9'; i++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(text[i] - '0'), &value))
-            return false;
-    if (i == 0)
-        return false;
-    for (size_t s = 0; s < sizeof suffixes / sizeof *suffixes; s++)
-        if (strlen(suffixes[s].suffix) == bytes - i && memcmp(suffixes[s].suffix, text + i, bytes - i) == 0)
-            return !__builtin_mul_overflow(value, suffixes[s].factor, count);
-    return false;
-}
-
 static bool word_count(const struct word *word, uint64_t *count)
 {
-    return parse_count(word->value, strlen(word->value), count);
+    return base_number_parse(word->value, count);
 }
 
 /* "S:K" of zipf:S:K. */
@@ -72,7 +46,7 @@ static bool parse_zipf(const char *text, struct shuffle_generator *generator)
     if (errno != 0 || end == text || *end != ':' || !(exponent > 0 && exponent <= 100))
         return false;
     generator->zipf_exponent = exponent;
-    return parse_count(end + 1, strlen(end + 1), &generator->key_count) && generator->key_count > 0;
+    return base_number_parse(end + 1, &generator->key_count) && generator->key_count > 0;
 }
 
 static enum base_status parse_keys(const struct word *word, struct shuffle_generator *generator,
@@ -88,7 +62,7 @@ static enum base_status parse_keys(const struct word *word, struct shuffle_gener
         generator->keys = SHUFFLE_KEYS_STRIDE;
     } else if (strncmp(value, "uniform:", 8) == 0) {
         generator->keys = SHUFFLE_KEYS_UNIFORM;
-        understood = parse_count(value + 8, strlen(value + 8), &generator->key_count) && generator->key_count > 0;
+        understood = base_number_parse(value + 8, &generator->key_count) && generator->key_count > 0;
     } else if (strncmp(value, "zipf:", 5) == 0) {
         generator->keys = SHUFFLE_KEYS_ZIPF;
         understood = parse_zipf(value + 5, generator);

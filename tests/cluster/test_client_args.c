@@ -190,34 +190,6 @@ static void a_wrong_word_keeps_json(void **state)
     assert_false(args.json);
 }
 
-static void sizes_have_units(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text;
-        uint64_t size;
-    } right[] = {{"0", 0},
-                 {"7", 7},
-                 {"2k", 2000},
-                 {"2K", 2000},
-                 {"3M", 3000000},
-                 {"4G", 4000000000},
-                 {"2Ki", 2048},
-                 {"3Mi", 3 << 20},
-                 {"1Gi", UINT64_C(1) << 30},
-                 {"18446744073709551615", UINT64_MAX}};
-    static const char *const wrong[] = {
-        "", "k", "-1", "+1", " 1", "1 k", "1kb", "1.5M", "0x10", "18446744073709551616", "18446744073709551615k"};
-    uint64_t size;
-    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
-        assert_true(cluster_client_args_size(right[i].text, &size));
-        assert_true(size == right[i].size);
-    }
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        if (cluster_client_args_size(wrong[i], &size))
-            fail_msg("\"%s\" was taken for a size", wrong[i]);
-}
-
 /* Every command tells of itself within 80 columns, without a cluster and without checking other words. */
 static void help_is_sane(void **state)
 {
@@ -341,7 +313,6 @@ int main(void)
         cmocka_unit_test(the_coordinator_comes_from_words_then_environment),
         cmocka_unit_test(wrong_words_are_named),
         cmocka_unit_test(a_wrong_word_keeps_json),
-        cmocka_unit_test(sizes_have_units),
         cmocka_unit_test(help_is_sane),
         cmocka_unit_test(the_manual_knows_every_option),
         cmocka_unit_test(version_has_two_spellings),
