@@ -7,22 +7,17 @@
 struct conformance_case {
     const char *name;
     void (*function)(void **state);
-    bool kernel_only;
 };
 
-#define CONFORMANCE_CASE(function)                                                                                     \
-    {                                                                                                                  \
-#function, function, false                                                                                     \
-    }
-#define CONFORMANCE_KERNEL_CASE(function)                                                                              \
-    {                                                                                                                  \
-#function, function, true                                                                                      \
-    }
+/* clang-format off */
+#define CONFORMANCE_CASE(function) {#function, function}
+/* clang-format on */
 
-/* Each ends with a case without a name. */
+/* Each ends with a case without a name. The last two are only for kinds with real sockets. */
 extern const struct conformance_case conformance_socket_cases[];
 extern const struct conformance_case conformance_file_cases[];
 extern const struct conformance_case conformance_kernel_cases[];
+extern const struct conformance_case conformance_blocking_cases[];
 
 /* Runs all cases over the given kinds; the number of failures. */
 int conformance_run(const struct bench_kind *const *kinds, size_t count);

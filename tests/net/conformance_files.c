@@ -1,8 +1,11 @@
 /* Files and wake-ups, on every engine. */
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "conformance_cases.h"
@@ -88,6 +91,33 @@ static void file_errors_say_why(void **state)
     bench_close(bench);
 }
 
+/* A write that the system cuts short goes on, and meets the reason. */
+static void a_write_is_never_short(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct bench *bench = bench_open(*state, &config);
+    struct rlimit limit, tight;
+    uint8_t *data = bench_bytes(20000, 3), back[10000];
+    int fd = file_make();
+    struct net_file_op op = {.kind = NET_FILE_WRITE, .fd = fd, .buffer = data, .bytes = 20000};
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    tight = limit;
+    tight.rlim_cur = sizeof back;
+    assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+    file_run(bench, &op);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_int_equal(bench->file_event.os_error, EFBIG);
+    assert_int_not_equal(bench->file_event.status, BASE_OK);
+    assert_int_equal(bench->file_event.bytes, sizeof back);
+    assert_int_equal(pread(fd, back, sizeof back, 0), sizeof back);
+    assert_memory_equal(back, data, sizeof back);
+    free(data);
+    close(fd);
+    bench_close(bench);
+}
+
 static void files_beyond_the_limit_are_busy(void **state)
 {
     enum { OPS = 8 };
@@ -134,9 +164,7 @@ static void a_wake_is_one_event(void **state)
 }
 
 const struct conformance_case conformance_file_cases[] = {
-    CONFORMANCE_CASE(files_are_written_and_read),
-    CONFORMANCE_CASE(file_errors_say_why),
-    CONFORMANCE_CASE(files_beyond_the_limit_are_busy),
-    CONFORMANCE_CASE(a_wake_is_one_event),
-    {0},
+    CONFORMANCE_CASE(files_are_written_and_read), CONFORMANCE_CASE(file_errors_say_why),
+    CONFORMANCE_CASE(a_write_is_never_short),     CONFORMANCE_CASE(files_beyond_the_limit_are_busy),
+    CONFORMANCE_CASE(a_wake_is_one_event),        {0},
 };
