@@ -141,7 +141,7 @@ enum base_status epoll_socket_connect(struct net_engine *base, const struct net_
     int connect_error = connect(fd, &address->any, address->bytes) == 0 ? 0 : errno;
     uint32_t flags = EPOLL_CONNECTING | (connect_error == EINPROGRESS ? 0 : EPOLL_WRITABLE);
     status = epoll_socket_take(engine, fd, context, flags, &taken, error);
-    if (status != BASE_OK)
+    if (taken == NULL)
         return status;
     taken->connect_error = connect_error == EINPROGRESS ? 0 : connect_error;
     epoll_socket_set_deadline(taken, deadline_ns);

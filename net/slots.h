@@ -18,7 +18,7 @@ struct net_slots {
 /* Free with net_slots_close. BASE_NO_MEMORY. */
 static inline enum base_status net_slots_open(struct net_slots *slots, uint32_t count)
 {
-    slots->free = calloc(count, sizeof *slots->free);
+    slots->free = calloc((size_t)count + 1, sizeof *slots->free); /* count may be 0 */
     if (slots->free == NULL)
         return BASE_NO_MEMORY;
     slots->count = count;

@@ -48,7 +48,7 @@ void net_tcp_choose(const struct net_engine_config *config, struct net_tcp *tcp)
             continue;
         int os_error = strlen(candidates[i]) < sizeof tcp->congestion ? tcp_try_congestion(fd, candidates[i]) : EINVAL;
         if (os_error == 0) {
-            strcpy(tcp->congestion, candidates[i]);
+            snprintf(tcp->congestion, sizeof tcp->congestion, "%s", candidates[i]);
             break;
         }
         if (i == 0)

@@ -119,7 +119,7 @@ enum base_status uring_socket_connect(struct net_engine *base, const struct net_
     if (status != BASE_OK)
         return status;
     status = uring_socket_take(engine, fd, context, URING_CONNECTING, &taken, error);
-    if (status != BASE_OK)
+    if (taken == NULL)
         return status;
     taken->address = *address;
     uring_socket_set_deadline(taken, deadline_ns);
