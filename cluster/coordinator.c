@@ -127,7 +127,7 @@ static struct coordinator_node *node_add(struct cluster_coordinator *c, const ch
     uint32_t at = c->node_count;
     while (at > 0 && strverscmp(c->node[at - 1]->hello.name, name) > 0)
         at--;
-    memmove(&c->node[at + 1], &c->node[at], (c->node_count - at) * sizeof(struct coordinator_node *));
+    memmove(&c->node[at + 1], &c->node[at], (c->node_count - at) * sizeof *c->node);
     c->node[at] = node;
     c->node_count++;
     return node;

@@ -123,7 +123,7 @@ void coordinator_client_gone(struct cluster_coordinator *c, uint64_t client);
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
                              struct cluster_message *message);
 void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
-void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t job, const struct base_error *error);
+void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const struct base_error *error);
 void coordinator_job_tick(struct cluster_coordinator *c);
 uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
 /* Starts the next job of the queue when nothing runs. */
@@ -147,7 +147,6 @@ void coordinator_survey_share(const struct coordinator_job *job, uint32_t node, 
 enum base_status coordinator_survey_keep(struct coordinator_job *job, const struct cluster_surveyed *surveyed,
                                          struct base_error *error);
 enum base_status coordinator_survey_apply(struct coordinator_job *job, struct base_error *error);
-/* Goes back to the first morsel of a side: the survey is over. */
 void coordinator_plan_free(struct coordinator_job *job);
 
 /* coordinator_publish.c: decisions and those who have not carried them out. */

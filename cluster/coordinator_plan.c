@@ -244,7 +244,7 @@ void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side,
     const uint64_t left = end - *next;
     uint64_t group = left;
     if (!local) {
-        group = base_max_u64(to->node->hello.worker_count, left / (2 * job->node_count));
+        group = base_max_u64(to->node->hello.worker_count, left / 2 / job->node_count);
         group = base_min_u64(group, (left + nodes_after - 1) / nodes_after);
     }
     group = base_min_u64(group, CLUSTER_MORSELS_MAX);

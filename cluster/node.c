@@ -44,6 +44,7 @@ struct node {
     struct cluster_heartbeat *heartbeat;
     struct node_job job;
     uint64_t progress_ns;
+    struct cluster_path_watch *watch; /* NULL: the kernel does not tell */
     bool stopping;
     enum base_status fatal; /* what trying again cannot cure */
     struct base_error fatal_error;
@@ -278,6 +279,8 @@ static void node_time(struct node *node, uint64_t now_ns)
         node_connect(node, now_ns);
     if (node->job.running && now_ns >= node->progress_ns) {
         node_job_progress(&node->job);
+        if (node->watch)
+            node_job_look(&node->job, node->watch);
         node->progress_ns = now_ns + NODE_PROGRESS_NS;
     }
 }
@@ -334,6 +337,9 @@ static enum base_status node_open(struct node *node, struct base_error *error)
         status = node_watch(node, cluster_crew_fd(node->crew), EPOLLIN, NODE_WATCH_CREW, error);
     if (status == BASE_OK)
         status = node_watch(node, node->signal_fd, EPOLLIN, NODE_WATCH_SIGNAL, error);
+    struct base_error why;
+    if (status == BASE_OK && cluster_path_watch_open(&node->watch, &why) != BASE_OK)
+        base_log_warn("%s: a way cut between two live nodes is noticed late", why.text);
     node->job = (struct node_job){.node_name = config->name,
                                   .crew = node->crew,
                                   .workers = config->workers,
@@ -355,6 +361,8 @@ enum base_status cluster_node_run(const struct cluster_node_config *config, stru
     if (node.crew)
         cluster_crew_close(node.crew);
     node_job_close(&node.job);
+    if (node.watch)
+        cluster_path_watch_close(node.watch);
     if (node.governor)
         base_governor_close(node.governor);
     if (node.epoll_fd >= 0)

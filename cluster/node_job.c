@@ -175,6 +175,11 @@ static enum base_status keep_plan(struct node_job *job, const struct cluster_pre
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
     memcpy(job->node, plan->node, plan->node_count * sizeof *job->node);
     job->node_count = plan->node_count;
+    job->address = calloc(plan->workers, sizeof *job->address);
+    if (!job->address)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    memcpy(job->address, plan->address, plan->workers * sizeof *job->address);
+    job->address_count = plan->workers;
     job->sides = plan->sides;
     for (uint32_t side = 0; side < plan->sides; side++) {
         const enum base_status status = keep_side(&job->side[side], &plan->side[side].relation,
@@ -321,8 +326,10 @@ static void forget(struct node_job *job)
         memset(&job->side[side], 0, sizeof job->side[side]);
     }
     free(job->node);
+    free(job->address);
     job->node = NULL;
-    job->node_count = job->sides = 0;
+    job->address = NULL;
+    job->node_count = job->address_count = job->sides = 0;
     job->prepared = job->releasing = job->finished = job->running = job->abort = false;
     job->id = 0;
 }
@@ -408,6 +415,51 @@ void node_job_progress(struct node_job *job)
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_NODE_PROGRESS,
                                       .node_progress = {.rows = cluster_crew_progress_rows(job->crew)}};
     say(job, &message);
+}
+
+static bool same_host(const struct net_address *a, const struct net_address *b)
+{
+    if (a->any.sa_family != b->any.sa_family)
+        return false;
+    if (a->any.sa_family == AF_INET6)
+        return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
+    return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+}
+
+/* The node whose worker is at the other end. Connections that the other end made come from a port of no worker: then
+ * the host says it. */
+static const char *node_at(const struct node_job *job, const struct net_address *peer)
+{
+    for (uint32_t n = 0; n < job->node_count; n++)
+        if (same_host(peer, &job->address[job->node[n].first]))
+            return job->node[n].name;
+    return "another node";
+}
+
+void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
+{
+    if (!job->prepared || job->releasing)
+        return;
+    bool cut;
+    struct net_address peer;
+    struct base_error error;
+    const enum base_status status = cluster_path_watch_look(watch, cluster_crew_addresses(job->crew), job->workers,
+                                                            job->address, job->address_count, &cut, &peer, &error);
+    if (status != BASE_OK) {
+        base_log_debug("%s", error.text);
+        return;
+    }
+    if (!cut)
+        return;
+    char text[64];
+    net_address_format(&peer, text);
+    job->running = false;
+    base_error_set(&error, BASE_TIMEOUT,
+                   "the way to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
+                   "cables, switches and packet filters between them",
+                   node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
+    base_log_warn("job %llu: %s", (unsigned long long)job->id, error.text);
+    say_failed(job, job->id, &error);
 }
 
 static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)

@@ -4,6 +4,7 @@
 
 #include "cluster/crew.h"
 #include "cluster/message.h"
+#include "cluster/path_watch.h"
 
 /* Sends a message to the coordinator, or drops it when there is no connection (the coordinator then counts this node as
  * lost anyway). */
@@ -41,6 +42,8 @@ struct node_job {
     bool running;  /* a pass runs */
     uint32_t node_count;
     struct join_node *node;
+    struct net_address *address; /* data address of every worker */
+    uint32_t address_count;
     struct node_side side[2];
     uint32_t sides;
     struct node_output output;
@@ -55,6 +58,8 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
 /* The coordinator is gone, or this process ends: the job is aborted, in its own time. */
 void node_job_abandon(struct node_job *job);
 void node_job_progress(struct node_job *job);
+/* Asks whether the way to another node is cut; then the job has failed. */
+void node_job_look(struct node_job *job, struct cluster_path_watch *watch);
 bool node_job_idle(const struct node_job *job);
 void node_job_close(struct node_job *job);
 

@@ -1,0 +1,141 @@
+/* A cut way and a busy receiver look alike to a sender; only the first is one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <linux/filter.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cluster/path_watch.h"
+
+struct way {
+    int sender, receiver, listener;
+    struct net_address listening;
+};
+
+static void make_way(struct way *way)
+{
+    struct net_address any;
+    struct base_error error;
+    assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
+    assert_int_equal(net_listen(&any, 1, &way->listener, &way->listening, &error), BASE_OK);
+    way->sender = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(way->sender, &way->listening.any, way->listening.bytes), 0);
+    way->receiver = accept(way->listener, NULL, NULL);
+    assert_true(way->receiver >= 0);
+}
+
+static void close_way(struct way *way)
+{
+    const struct linger reset = {1, 0};
+    setsockopt(way->sender, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(way->sender);
+    close(way->receiver);
+    close(way->listener);
+}
+
+/* Nothing that arrives at this socket is seen by TCP: nothing is acknowledged. */
+static void cut_way(int receiver)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog program = {.len = 1, .filter = &drop};
+    assert_int_equal(setsockopt(receiver, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
+}
+
+static bool look(struct cluster_path_watch *watch, const struct way *way, bool as_own, struct net_address *peer)
+{
+    bool cut = false;
+    struct base_error error;
+    const enum base_status status =
+        as_own ? cluster_path_watch_look(watch, &way->listening, 1, NULL, 0, &cut, peer, &error)
+               : cluster_path_watch_look(watch, NULL, 0, &way->listening, 1, &cut, peer, &error);
+    if (status != BASE_OK)
+        fail_msg("%s", error.text);
+    return cut;
+}
+
+static struct cluster_path_watch *open_watch(void)
+{
+    struct cluster_path_watch *watch;
+    struct base_error error;
+    if (cluster_path_watch_open(&watch, &error) != BASE_OK)
+        skip();
+    return watch;
+}
+
+static void test_cut(void **state)
+{
+    (void)state;
+    struct cluster_path_watch *watch = open_watch();
+    struct way way;
+    struct net_address peer;
+    make_way(&way);
+    assert_int_equal(send(way.sender, "x", 1, 0), 1);
+    assert_false(look(watch, &way, false, &peer));
+    usleep(50000);
+    cut_way(way.receiver);
+    assert_int_equal(send(way.sender, "x", 1, 0), 1);
+    const uint64_t begin_ns = base_clock_now_ns();
+    while (!look(watch, &way, false, &peer)) {
+        assert_true(base_clock_now_ns() - begin_ns < 1700 * BASE_NS_PER_MS);
+        usleep(20000);
+    }
+    assert_true(base_clock_now_ns() - begin_ns >= 900 * BASE_NS_PER_MS);
+    char expected[64], found[64];
+    net_address_format(&way.listening, expected);
+    net_address_format(&peer, found);
+    assert_string_equal(expected, found);
+    close_way(&way);
+    cluster_path_watch_close(watch);
+}
+
+/* The connection of somebody else is nobody's business. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    struct cluster_path_watch *watch = open_watch();
+    struct way way, other;
+    struct net_address peer;
+    make_way(&way);
+    make_way(&other);
+    cut_way(way.receiver);
+    assert_int_equal(send(way.sender, "x", 1, 0), 1);
+    usleep(1600000);
+    assert_false(look(watch, &other, false, &peer));
+    assert_true(look(watch, &way, true, &peer));
+    close_way(&way);
+    close_way(&other);
+    cluster_path_watch_close(watch);
+}
+
+/* A receiver that does not read closes its window; for as long as it likes. */
+static void test_busy_receiver(void **state)
+{
+    (void)state;
+    struct cluster_path_watch *watch = open_watch();
+    struct way way;
+    struct net_address peer;
+    static char bytes[1 << 16];
+    make_way(&way);
+    while (send(way.sender, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    for (int i = 0; i < 30; i++) {
+        assert_false(look(watch, &way, false, &peer));
+        usleep(100000);
+    }
+    close_way(&way);
+    cluster_path_watch_close(watch);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_strangers),
+                                       cmocka_unit_test(test_busy_receiver)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
