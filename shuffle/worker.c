@@ -4,7 +4,8 @@
  * Blocking without missing anything: the worker blocks only in its engine's poll, and only after a turn in which
  * nothing moved. What another thread may bring meanwhile is either a command (posted under the lock, then the engine is
  * woken) or a frame in a mailbox (the poster sees our sleep flag and wakes the engine; shuffle_mailroom_sleep looks
- * again after setting it). A wake that comes before the poll makes the poll return at once. */
+ * again after setting it). A wake that comes before the poll makes the poll return at once; one that went to an engine
+ * about to be replaced is passed on to the next. */
 #include "shuffle/worker.h"
 
 #include <pthread.h>
@@ -63,6 +64,8 @@ void shuffle_worker_set_engine(struct shuffle_worker *worker, struct net_engine 
 {
     pthread_mutex_lock(&worker->lock);
     worker->engine = engine;
+    if (engine != NULL)
+        net_engine_wake(engine); /* what woke the one before is as much our business */
     pthread_mutex_unlock(&worker->lock);
 }
 
@@ -161,8 +164,7 @@ bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_bud
         else if (worker->task != NULL)
             worker->task->ops->event(worker->task, &worker->events[i]);
     }
-    /* A wake-up may also come for a mailbox; and a command may have been posted before this engine was set. */
-    if (woken || !worker->worked)
+    if (woken)
         worked |= worker_run_commands(worker);
     if (worker->task != NULL)
         worked |= worker->task->ops->turn(worker->task, budget);
