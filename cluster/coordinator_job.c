@@ -378,9 +378,6 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
-    /* Words of a request are as wrong on every node as on this one; what does not parse is data. */
-    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_INVALID)
-        c->run->bad_request = true;
     coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
                      error->text);
 }
@@ -642,19 +639,33 @@ static enum base_status take_nodes(struct cluster_coordinator *c, struct coordin
 }
 
 /* Words that no node need look at to see that they are wrong. */
+static enum base_status check_source(const struct cluster_source *source, struct base_error *error)
+{
+    struct shuffle_relation relation;
+    memset(&relation, 0, sizeof relation);
+    char *path = NULL;
+    enum base_status status = shuffle_relation_parse(source->text, &relation, &path, error);
+    if (status != BASE_OK)
+        return status;
+    free(path);
+    shuffle_relation_free(&relation);
+    if (!source->schema)
+        return BASE_OK;
+    struct shuffle_schema schema = {0};
+    status = shuffle_schema_parse(source->schema, &schema, error);
+    if (status == BASE_OK)
+        shuffle_schema_free(&schema);
+    return status;
+}
+
 static enum base_status check_request(struct coordinator_job *job, struct base_error *error)
 {
     for (uint32_t i = 0; i < job->submit.source_count; i++) {
-        struct shuffle_relation relation;
-        memset(&relation, 0, sizeof relation);
-        char *path = NULL;
-        const enum base_status status = shuffle_relation_parse(job->submit.source[i].text, &relation, &path, error);
-        free(path);
+        const enum base_status status = check_source(&job->submit.source[i], error);
         if (status != BASE_OK) {
             job->bad_request = true;
             return status;
         }
-        shuffle_relation_free(&relation);
     }
     return BASE_OK;
 }

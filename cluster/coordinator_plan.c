@@ -168,14 +168,18 @@ static enum base_status cut(struct coordinator_job *job, uint32_t side, struct b
     if (relation->placement == SHUFFLE_GENERATED && relation->generator.preload)
         return BASE_OK; /* every worker has its share in memory: nothing is lent */
     const uint64_t morsel_bytes = job->plan.settings.morsel_bytes;
-    const enum base_status status =
-        shuffle_relation_cut(relation, morsel_bytes, &job->morsel[side], &job->morsel_count[side], error);
+    /* Looked at before they are made: a slip in --morsel-bytes must not take all memory. */
+    const bool far_too_many = join_plan_relation_bytes(relation) / morsel_bytes > 2 * (uint64_t)CLUSTER_MORSELS_MAX;
+    const enum base_status status = far_too_many ? BASE_OK
+                                                 : shuffle_relation_cut(relation, morsel_bytes, &job->morsel[side],
+                                                                        &job->morsel_count[side], error);
     if (status != BASE_OK)
         return status;
-    if (job->morsel_count[side] > CLUSTER_MORSELS_MAX)
+    if (far_too_many || job->morsel_count[side] > CLUSTER_MORSELS_MAX)
         return base_error_set(error, BASE_TOO_LARGE,
-                              "%s falls into %" PRIu64 " morsels, at most %d are allowed: use larger ones",
-                              source_words(job, side), job->morsel_count[side], CLUSTER_MORSELS_MAX);
+                              "%s falls into more than %d morsels of %" PRIu64
+                              " bytes: use larger ones (--morsel-bytes)",
+                              source_words(job, side), CLUSTER_MORSELS_MAX, morsel_bytes);
     if (relation->placement == SHUFFLE_LOCAL)
         assign_local(job, side);
     job->survey[side] = shuffle_relation_needs_survey(relation, morsel_bytes);

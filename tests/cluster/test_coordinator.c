@@ -419,6 +419,21 @@ static void test_bad_requests(void **state)
     rig_close(rig);
 }
 
+static void test_too_many_morsels(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 17, 3);
+    struct cluster_submit submit = rig_join();
+    submit.source[1].text = "gen:rows=100G,row=16";
+    submit.settings.morsel_bytes = 1;
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_TOO_LARGE);
+    assert_names(client, "--morsel-bytes");
+    run_good_job(rig);
+    rig_close(rig);
+}
+
 static void test_incomplete(void **state)
 {
     (void)state;
@@ -658,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_out_of_turn),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
+        cmocka_unit_test(test_too_many_morsels),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_stop),
