@@ -22,7 +22,8 @@ struct join_table_config {
     const struct shuffle_layout *layout; /* of build rows; borrowed */
     const struct shuffle_key *key;       /* borrowed */
     uint64_t rows_expected;              /* sizes the directory at once; 0: unknown */
-    bool prefault;                       /* row store blocks are touched ahead of use */
+    uint64_t rows_pinned;                /* how many of these will come pinned; 0: unknown */
+    bool prefault;                       /* the row store for rows of fixed width is mapped and touched at once */
 };
 
 enum base_status join_table_open(const struct join_table_config *config, struct join_table **table,

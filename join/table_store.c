@@ -99,14 +99,26 @@ static enum base_status block_next(struct join_table *table, uint64_t bytes, str
     return BASE_OK;
 }
 
-/* Maps and touches what the expected rows will need, now rather than in the middle of a build. The expectation is a
- * guess: when the budget does not cover it, inserts take what they need as they go. */
-static void blocks_prepare(struct join_table *table, uint64_t rows_expected)
+/* Bytes that the entries of the rows expected will take, with 1/64 more for the unevenness of hashes and the ends of
+ * blocks. */
+static uint64_t store_bytes_expected(const struct join_table_config *config)
 {
-    if (rows_expected > UINT64_MAX / 2 / table->entry_bytes)
-        return;
-    while (table->block_bytes / table->entry_bytes < rows_expected) {
-        const uint64_t missing = rows_expected * table->entry_bytes - table->block_bytes;
+    const uint32_t row_bytes = config->layout->row_bytes;
+    const bool referenced = row_bytes >= JOIN_TABLE_REFERENCE_BYTES;
+    const uint64_t pinned = referenced ? base_min_u64(config->rows_pinned, config->rows_expected) : 0;
+    uint64_t copies, bytes;
+    if (__builtin_mul_overflow(config->rows_expected - pinned, JOIN_ENTRY_HEAD_BYTES + base_align_up(row_bytes, 8),
+                               &copies) ||
+        __builtin_add_overflow(copies, pinned * (JOIN_ENTRY_HEAD_BYTES + sizeof(void *)), &bytes))
+        return 0;
+    return bytes + bytes / 64;
+}
+
+/* Maps and touches the row store now. What the budget refuses is tried again when it is needed. */
+static void blocks_prepare(struct join_table *table, uint64_t bytes)
+{
+    while (table->block_bytes < bytes) {
+        const uint64_t missing = bytes - table->block_bytes;
         if (block_append(table, base_align_up(base_min_u64(missing, BLOCK_BYTES_MAX), BLOCK_BYTES_MIN), NULL))
             break;
     }
@@ -335,8 +347,8 @@ enum base_status join_table_open(const struct join_table_config *config, struct 
     enum base_status status = directory_open(opened, directory_heads_for(config->rows_expected), error);
     if (status)
         goto free_record;
-    if (equal && config->prefault)
-        blocks_prepare(opened, config->rows_expected);
+    if (config->prefault && config->layout->last_variable < 0)
+        blocks_prepare(opened, store_bytes_expected(config));
     *table = opened;
     return BASE_OK;
 

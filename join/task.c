@@ -120,12 +120,14 @@ static enum base_status task_open_table(struct join_task *task, struct base_erro
     if (plan->kind == JOIN_JOB_SHUFFLE && !plan->into_table)
         return BASE_OK;
     const struct join_side *build = &plan->side[plan->build];
+    const bool preloaded = build->relation.placement == SHUFFLE_GENERATED && build->relation.generator.preload;
+    const uint64_t rows = join_plan_relation_rows(&build->relation) / plan->workers;
     const struct join_table_config config = {.governor = task->config.governor,
                                              .layout = &task->layout[plan->build],
                                              .key = &build->key,
-                                             .rows_expected = join_plan_relation_rows(&build->relation) / plan->workers,
-                                             .prefault = build->relation.placement == SHUFFLE_GENERATED &&
-                                                         build->relation.generator.preload};
+                                             .rows_expected = rows,
+                                             .rows_pinned = preloaded ? rows / plan->workers : 0,
+                                             .prefault = preloaded};
     return join_table_open(&config, &task->table, error);
 }
 
