@@ -204,6 +204,8 @@ static bool make_room(struct shuffle_output *output, uint64_t bytes)
             return true;
         }
     }
+    /* What the engine refused before: with none of our writes in flight no event of ours would come to do this. */
+    submit_sealed(output);
     return false;
 }
 

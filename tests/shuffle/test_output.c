@@ -1,6 +1,7 @@
 /* Outputs: what is written reads back as the same rows, for every type, buffer size and edge; the checksum is the
  * documented one; errors name path and cause. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -407,6 +408,59 @@ static void test_checksum_script(void **state)
     rows_free(&rows);
 }
 
+/* Buffers that the engine had no room for while it was busy with others' operations are written once it has. */
+static void test_engine_busy_with_others(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct rows rows = rows_of(harness, every_type, sizeof every_type - 1, every_schema);
+    struct shuffle_output_item item[17];
+    all_items(item, 17);
+    char path[128];
+    snprintf(path, sizeof path, "%s/out.csv", harness->directory);
+    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
+                                                 .engine = harness->engine,
+                                                 .governor = harness->governor,
+                                                 .layout = {&rows.layout},
+                                                 .schema = &rows.schema,
+                                                 .item = item,
+                                                 .item_count = 17,
+                                                 .path = path,
+                                                 .buffer_bytes = 64};
+    struct shuffle_output *output;
+    assert_ok(shuffle_output_open(&config, &output, &error));
+    uint8_t byte[16];
+    struct net_file_op other[16];
+    uint32_t others = 0;
+    do {
+        other[others] = (struct net_file_op){
+            .kind = NET_FILE_READ, .fd = open(path, O_RDONLY | O_CLOEXEC), .buffer = &byte[others], .bytes = 1};
+    } while (net_file_submit(harness->engine, &other[others]) == BASE_OK && ++others < 16);
+    assert_true(others > 0 && others < 16);
+    uint32_t taken = 0;
+    assert_int_equal(shuffle_output_write(output, rows.row, NULL, rows.count, &taken, &error), BASE_BUSY);
+    assert_true(shuffle_output_idle(output));
+    for (uint32_t done = 0; done < others;) {
+        struct net_event event[16];
+        const uint32_t count = net_engine_poll(harness->engine, event, 16, 0);
+        assert_true(count > 0 || net_sim_advance(harness->world, UINT64_MAX));
+        done += count;
+    }
+    for (uint32_t i = 0; i <= others; i++)
+        close(other[i].fd);
+    enum base_status status;
+    while ((status = shuffle_output_write(output, rows.row, NULL, rows.count, &taken, &error)) == BASE_BUSY) {
+        assert_false(shuffle_output_idle(output)); /* else nothing would ever come */
+        harness_turn(harness);
+    }
+    assert_ok(status);
+    while ((status = shuffle_output_finish(output, &error)) == BASE_BUSY)
+        harness_turn(harness);
+    assert_ok(status);
+    shuffle_output_close(output);
+    rows_free(&rows);
+}
+
 static void test_errors(void **state)
 {
     struct harness *harness = *state;
@@ -457,9 +511,15 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_ENGINE(test_csv_reads_back),           WITH_ENGINE(test_csv_text), WITH_ENGINE(test_fixed_reads_back),
-        WITH_ENGINE(test_many_rows_and_large_ones), WITH_ENGINE(test_count),    WITH_ENGINE(test_checksum_is_fixed),
-        WITH_ENGINE(test_checksum_script),          WITH_ENGINE(test_errors),
+        WITH_ENGINE(test_csv_reads_back),
+        WITH_ENGINE(test_csv_text),
+        WITH_ENGINE(test_fixed_reads_back),
+        WITH_ENGINE(test_many_rows_and_large_ones),
+        WITH_ENGINE(test_count),
+        WITH_ENGINE(test_checksum_is_fixed),
+        WITH_ENGINE(test_checksum_script),
+        WITH_ENGINE(test_errors),
+        WITH_ENGINE(test_engine_busy_with_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
