@@ -142,6 +142,10 @@ struct spelled {
     int exponent;
 };
 
+/* An exponent that the digits of a field, however many, cannot make up for: larger ones need not be told apart. */
+enum { EXPONENT_LARGE = 100000000 };
+_Static_assert(EXPONENT_LARGE > SHUFFLE_ROW_BYTES_MAX, "a field has fewer digits");
+
 static bool spell(const uint8_t *text, size_t bytes, struct spelled *number)
 {
     size_t i = 0;
@@ -176,7 +180,7 @@ static bool spell(const uint8_t *text, size_t bytes, struct spelled *number)
             return false;
         int exponent = 0;
         for (; i < bytes; i++)
-            exponent = exponent < 100000 ? exponent * 10 + (text[i] - '0') : exponent;
+            exponent = exponent < EXPONENT_LARGE ? exponent * 10 + (text[i] - '0') : exponent;
         number->exponent += negative ? -exponent : exponent;
     }
     return i == bytes;

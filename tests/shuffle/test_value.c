@@ -267,6 +267,27 @@ static void test_quote(void **state)
     assert_string_equal(shuffle_value_quote((const uint8_t *)"\xe2\x82", 2, text), "\\xe2\\x82");
 }
 
+/* The digits and the exponent of a number make up for each other, also when both are enormous. */
+static void test_enormous_exponents(void **state)
+{
+    (void)state;
+    enum { ZEROS = 100000 };
+    const struct shuffle_field field = {.type = SHUFFLE_FLOAT64, .width = 8};
+    char *text = malloc(ZEROS + 32);
+    assert_non_null(text);
+    memset(text, '0', ZEROS + 2);
+    text[1] = '.';
+    double value = 0;
+    strcpy(text + ZEROS + 2, "1e100001");
+    assert_null(shuffle_value_parse(&field, (const uint8_t *)text, strlen(text), (uint8_t *)&value));
+    assert_true(value == 1);
+    strcpy(text + ZEROS + 2, "1e1000000");
+    const char *words = shuffle_value_parse(&field, (const uint8_t *)text, strlen(text), (uint8_t *)&value);
+    assert_non_null(words);
+    assert_non_null(strstr(words, "out of range"));
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -275,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_floats_like_strtod),
         cmocka_unit_test(test_every_day),
         cmocka_unit_test(test_quote),
+        cmocka_unit_test(test_enormous_exponents),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
