@@ -24,7 +24,7 @@ enum base_status shuffle_layout_prepare(const struct shuffle_schema *schema, str
         if (shuffle_type_variable(field->type))
             made.last_variable = (int32_t)i;
         offset += field->width;
-        if (offset > SHUFFLE_ROW_BYTES_MAX) {
+        if (offset + ((uint32_t)null_bits + 7) / 8 > SHUFFLE_ROW_BYTES_MAX) {
             free(made.slot);
             return base_error_set(error, BASE_TOO_LARGE,
                                   "the fixed-width columns up to \"%s\" make a row larger than the %u bytes a row may "
