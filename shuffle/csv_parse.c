@@ -50,8 +50,9 @@ struct record {
     size_t close;       /* of a quoted field: its closing quote */
     uint32_t column;
     bool quoted, inside, doubled;
-    uint64_t lines;      /* newlines before the current byte */
-    uint64_t open_lines; /* newlines before the opening quote */
+    uint64_t lines;       /* newlines before the current byte */
+    uint64_t begin_lines; /* newlines before the record */
+    uint64_t open_lines;  /* newlines before the opening quote */
 };
 
 static inline void begin_field(struct record *record, size_t at)
@@ -63,7 +64,9 @@ static inline void begin_field(struct record *record, size_t at)
 static enum csv_result fail(struct csv_split *split, const struct record *record, size_t at, enum csv_result result)
 {
     split->error_at = at;
-    split->error_lines = result == CSV_QUOTE_OPEN ? record->open_lines : record->lines;
+    split->error_lines = result == CSV_QUOTE_OPEN    ? record->open_lines
+                         : result == CSV_FIELD_COUNT ? record->begin_lines
+                                                     : record->lines;
     split->error_fields = record->column + 1;
     return result;
 }
@@ -136,6 +139,7 @@ static inline enum csv_result split_record(struct csv_split *split, struct recor
     const uint8_t *data = cursor->data;
     const uint8_t delimiter = cursor->delimiter, quote = cursor->quote;
     record->column = 0;
+    record->begin_lines = record->lines;
     begin_field(record, record->begin);
     for (;;) {
         const size_t at = next_special(cursor);

@@ -325,6 +325,8 @@ static void test_errors(void **state)
     assert_text("t.csv:3: an empty line: the record has 1 field where the schema has 2 columns");
     error = scan_error(harness, FILE_OF("a,b\n1,2\n\n\n"), NULL);
     assert_text("t.csv:3: an empty line");
+    error = scan_error(harness, FILE_OF("a,b\n1,2\n\"3\n\n\"\n"), NULL); /* the line in which the record begins */
+    assert_text("t.csv:3: the record at byte 8 has 1 field");
 }
 
 static void test_value_errors(void **state)
