@@ -155,7 +155,7 @@ static void get_generator(struct wire_reader *reader, const Wire__Generator *wir
     const bool keyed = generator->keys == SHUFFLE_KEYS_UNIFORM || generator->keys == SHUFFLE_KEYS_ZIPF;
     const bool zipf_bad =
         generator->keys == SHUFFLE_KEYS_ZIPF && !(generator->zipf_exponent > 0 && generator->zipf_exponent < 1e6);
-    if (wire->row_bytes < 8 || wire->row_bytes > SHUFFLE_ROW_BYTES_MAX || wire->rows > UINT64_C(1) << 48 ||
+    if (wire->row_bytes < 8 || wire->row_bytes > SHUFFLE_ROW_BYTES_MAX || wire->rows > SHUFFLE_GENERATED_ROWS_MAX ||
         (keyed && wire->key_count == 0) || zipf_bad)
         wire_refuse(reader, BASE_PROTOCOL, "a generator's numbers are out of range");
 }

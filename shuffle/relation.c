@@ -152,8 +152,9 @@ static enum base_status parse_gen(const char *text, struct shuffle_relation *rel
         return base_error_set(error, BASE_INVALID,
                               "gen: keys=stride gives at most 4294967296 different keys, not %" PRIu64,
                               generator->rows);
-    if (generator->rows > INT64_MAX || generator->key_count > INT64_MAX)
-        return base_error_set(error, BASE_INVALID, "gen: rows and keys are at most 9223372036854775807");
+    if (generator->rows > SHUFFLE_GENERATED_ROWS_MAX || generator->key_count > INT64_MAX)
+        return base_error_set(error, BASE_INVALID, "gen: rows are at most %" PRIu64 ", keys at most %" PRId64,
+                              SHUFFLE_GENERATED_ROWS_MAX, INT64_MAX);
     relation->placement = SHUFFLE_GENERATED;
     relation->format = SHUFFLE_FORMAT_FIXED;
     return generated_schema(generator, &relation->schema, error);
@@ -304,7 +305,7 @@ static enum base_status list_directory(struct shuffle_relation *relation, const 
 static enum base_status list_glob(struct shuffle_relation *relation, const char *pattern, struct base_error *error)
 {
     glob_t found;
-    const int result = glob(pattern, GLOB_ERR | GLOB_MARK, NULL, &found);
+    const int result = glob(pattern, GLOB_ERR, NULL, &found);
     if (result != 0) {
         globfree(&found);
         if (result == GLOB_NOMATCH)
@@ -316,10 +317,12 @@ static enum base_status list_glob(struct shuffle_relation *relation, const char 
     for (size_t i = 0; i < found.gl_pathc && status == BASE_OK; i++) {
         const char *path = found.gl_pathv[i];
         struct stat info;
-        if (has_suffix(path, "/") || has_suffix(path, ".schema"))
+        if (has_suffix(path, ".schema"))
             continue;
-        status = stat(path, &info) == 0 ? add_file(relation, path, &info, error)
-                                        : base_error_set_errno(error, errno, "cannot look at %s", path);
+        if (stat(path, &info) != 0)
+            status = base_error_set_errno(error, errno, "cannot look at %s", path);
+        else if (S_ISREG(info.st_mode))
+            status = add_file(relation, path, &info, error);
     }
     globfree(&found);
     if (status == BASE_OK && relation->file_count == 0)

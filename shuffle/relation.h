@@ -28,6 +28,9 @@ struct shuffle_csv_options {
     bool quoted_empty_is_null; /* "" is NULL too (default false) */
 };
 
+/* Rows that a generated relation may have. */
+#define SHUFFLE_GENERATED_ROWS_MAX (UINT64_C(1) << 48)
+
 struct shuffle_generator {
     uint64_t rows;      /* of the whole relation */
     uint32_t row_bytes; /* >= 8: key int64, then payload binary(row_bytes - 8) when more */
