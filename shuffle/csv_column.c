@@ -7,17 +7,12 @@
 
 static const char empty_words[] = "is empty";
 
-static inline bool is_null(const struct csv_field *field, const struct shuffle_csv_options *options)
-{
-    return field->bytes == 0 && (field->quoted ? options->quoted_empty_is_null : options->empty_is_null);
-}
-
 /* Fills column->null; false when a NULL is where none may be. */
 static bool convert_nulls(const struct csv_column *column, const struct shuffle_csv_options *options, uint32_t rows,
                           uint32_t *bad_row)
 {
     for (uint32_t r = 0; r < rows; r++) {
-        const bool null = is_null(&column->field[r], options);
+        const bool null = shuffle_csv_field_is_null(&column->field[r], options);
         if (column->null != NULL) {
             column->null[r] = null;
         } else if (null) {

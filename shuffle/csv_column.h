@@ -17,6 +17,11 @@ struct csv_column {
     uint8_t *null; /* NULL when the column is not nullable */
 };
 
+static inline bool shuffle_csv_field_is_null(const struct csv_field *field, const struct shuffle_csv_options *options)
+{
+    return field->bytes == 0 && (field->quoted ? options->quoted_empty_is_null : options->empty_is_null);
+}
+
 /* Bytes of data per row. */
 static inline size_t shuffle_csv_column_stride(const struct shuffle_field *field)
 {

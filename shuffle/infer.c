@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
-#include "shuffle/csv_parse.h"
+#include "shuffle/csv_column.h"
 #include "shuffle/relation.h"
 #include "shuffle/value.h"
 
@@ -29,7 +29,8 @@ struct head {
     bool final;   /* that is all of the file */
     size_t record_end;
     uint32_t fields;
-    struct csv_field field[SHUFFLE_COLUMNS_MAX]; /* of the first record, in data; doubled quotes made single */
+    struct csv_field
+        field[SHUFFLE_COLUMNS_MAX]; /* of the first record, in data; of a header doubled quotes made single */
 };
 
 /* Reads up to `bytes` bytes from the file's beginning, to the end of a 0-terminated buffer (malloc'ed). */
@@ -122,7 +123,8 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
         if (result == CSV_OK && split.rows == 1) {
             head->record_end = head->start + split.consumed;
             head->fields = split.last_fields;
-            for (uint32_t i = 0; i < head->fields; i++)
+            /* Only names are read from here; a record of values is split again, as it stands. */
+            for (uint32_t i = 0; relation->csv.header && i < head->fields; i++)
                 if (head->field[i].doubled)
                     shuffle_csv_undouble(&head->field[i], (uint8_t)relation->csv.quote);
             return BASE_OK;
@@ -297,6 +299,17 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
 static const enum shuffle_type candidates[] = {SHUFFLE_BOOL, SHUFFLE_INT64, SHUFFLE_FLOAT64, SHUFFLE_DATE,
                                                SHUFFLE_TIMESTAMP};
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
+/* What it takes at most to tell a float64 from all others: a number of more digits was no float64. */
+enum { FLOAT64_DIGITS = 17 };
+
+/* Digits of the number, but for zeros in front, up to its exponent. */
+static uint32_t significant_digits(const uint8_t *text, size_t bytes)
+{
+    uint32_t digits = 0;
+    for (size_t i = 0; i < bytes && text[i] != 'e' && text[i] != 'E'; i++)
+        digits += text[i] >= '0' && text[i] <= '9' && (digits > 0 || text[i] != '0');
+    return digits;
+}
 
 /* Does reading the number as `type` keep all there is to it? */
 static bool number_is_kept(enum shuffle_type type, const uint8_t *text, size_t bytes)
@@ -312,7 +325,7 @@ static bool number_is_kept(enum shuffle_type type, const uint8_t *text, size_t b
     int64_t value;
     if (type == SHUFFLE_FLOAT64 && integer)
         return shuffle_value_scan_int64(text, bytes, &value) && llabs(value) <= INT64_C(1) << 53;
-    return true;
+    return type != SHUFFLE_FLOAT64 || significant_digits(text, bytes) <= FLOAT64_DIGITS;
 }
 
 static bool fits(enum shuffle_type type, const struct csv_field *field)
@@ -328,16 +341,16 @@ static bool fits(enum shuffle_type type, const struct csv_field *field)
     return true;
 }
 
-static enum shuffle_type infer_column(struct csv_field *field, uint32_t rows, uint8_t quote)
+static enum shuffle_type infer_column(struct csv_field *field, uint32_t rows, const struct shuffle_csv_options *csv)
 {
     bool out[CANDIDATES] = {false};
     bool any = false;
     for (uint32_t r = 0; r < rows; r++) {
-        if (field[r].bytes == 0 && !field[r].quoted)
+        if (shuffle_csv_field_is_null(&field[r], csv))
             continue;
         any = true;
         if (field[r].doubled)
-            shuffle_csv_undouble(&field[r], quote);
+            shuffle_csv_undouble(&field[r], (uint8_t)csv->quote);
         for (int c = 0; c < CANDIDATES; c++)
             out[c] = out[c] || !fits(candidates[c], &field[r]);
     }
@@ -367,7 +380,7 @@ static enum base_status infer_types(const struct shuffle_csv_options *csv, const
         if (known[i])
             continue;
         struct shuffle_field as = schema->field[i];
-        as.type = infer_column(split.field + (size_t)i * SAMPLE_ROWS, split.rows, split.quote);
+        as.type = infer_column(split.field + (size_t)i * SAMPLE_ROWS, split.rows, csv);
         char type[48];
         shuffle_field_format_type(&as, type);
         shuffle_field_parse_type(type, &schema->field[i], NULL); /* sets the width, too */
