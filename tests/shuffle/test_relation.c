@@ -160,7 +160,8 @@ static void expect(struct harness *harness, const char *data, const char *declar
 {
     char *text = resolved(harness, data, declared);
     if (strstr(text, schema) == NULL)
-        fail_msg("%s with %s: %s, not %s", data, declared ? declared : "nothing declared", text, schema);
+        fail_msg("%s with %s: %s, not %s", data ? data : "the file that is there",
+                 declared ? declared : "nothing declared", text, schema);
     free(text);
 }
 
