@@ -13,7 +13,9 @@ struct fixed_scan {
     bool image;                 /* a row of the file is a row of the projection */
     uint8_t *null;              /* per projected column SHUFFLE_BATCH_ROWS marks */
     size_t null_bytes;
+    const char *path;
     uint64_t left; /* bytes of the morsel not yet read */
+    uint64_t row;  /* number, from 1, of the row at `at` in the file */
     uint8_t *at;   /* what is left of the block */
     uint32_t at_rows;
 };
@@ -34,20 +36,59 @@ static enum base_status fixed_begin(struct shuffle_scan *scan, const struct shuf
                               morsel->begin, morsel->end, file->path, fixed->file.row_bytes);
     fixed->left = morsel->end - morsel->begin;
     fixed->at_rows = 0;
+    fixed->path = file->path;
+    fixed->row = morsel->begin / fixed->file.row_bytes + 1;
     shuffle_reader_begin(fixed->reader, file, morsel->begin, morsel->end);
     return BASE_OK;
 }
 
-/* Spreads the null bits of column `column` of the rows at `from` to one byte a row. */
-static void spread_nulls(const struct fixed_scan *fixed, uint32_t column, uint32_t rows, uint8_t *null)
+/* Spreads the null bits of the slot's column of the next rows to one byte a row, and makes what stands in the place of
+ * a NULL zeros: the file may hold anything there. */
+static void spread_nulls(const struct fixed_scan *fixed, const struct shuffle_slot *slot, uint32_t rows, uint8_t *null)
 {
-    const uint32_t bit = (uint32_t)fixed->file.slot[column].null_bit;
-    const uint8_t *from = fixed->at + fixed->file.fixed_bytes + bit / 8;
-    for (uint32_t r = 0; r < rows; r++, from += fixed->file.row_bytes)
-        null[r] = *from >> bit % 8 & 1;
+    const uint32_t bit = (uint32_t)slot->null_bit;
+    uint8_t *row = fixed->at;
+    for (uint32_t r = 0; r < rows; r++, row += fixed->file.row_bytes) {
+        null[r] = row[fixed->file.fixed_bytes + bit / 8] >> bit % 8 & 1;
+        if (null[r])
+            memset(row + slot->offset, 0, slot->width);
+    }
 }
 
-static void point_batch(struct fixed_scan *fixed, uint32_t rows)
+static enum base_status bad_value(const struct fixed_scan *fixed, uint32_t column, uint32_t row, const char *words,
+                                  struct base_error *error)
+{
+    const struct shuffle_field *field = &fixed->scan.config.relation->schema.field[column];
+    char type[48];
+    shuffle_field_format_type(field, type);
+    return base_error_set(error, BASE_PARSE, "%s: row %" PRIu64 ": column \"%s\" (%s) %s", fixed->path,
+                          fixed->row + row, field->name, type, words);
+}
+
+/* Not every pattern of bits is a bool or a decimal of so many digits; of all other types it is. A NULL's zeros are. */
+static enum base_status check_values(const struct fixed_scan *fixed, uint32_t column, uint32_t rows,
+                                     struct base_error *error)
+{
+    const struct shuffle_slot *slot = &fixed->file.slot[column];
+    const uint8_t *at = fixed->at + slot->offset;
+    if (slot->type == SHUFFLE_BOOL) {
+        for (uint32_t r = 0; r < rows; r++, at += fixed->file.row_bytes)
+            if (*at > 1)
+                return bad_value(fixed, column, r, "is neither 0 nor 1", error);
+    } else if (slot->type == SHUFFLE_DECIMAL) {
+        __int128 value, limit = 1;
+        for (uint8_t digit = 0; digit < slot->precision; digit++)
+            limit *= 10;
+        for (uint32_t r = 0; r < rows; r++, at += fixed->file.row_bytes) {
+            memcpy(&value, at, sizeof value);
+            if (value >= limit || value <= -limit)
+                return bad_value(fixed, column, r, "has more digits than its type", error);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, struct base_error *error)
 {
     struct shuffle_batch *batch = &fixed->scan.batch;
     batch->rows = rows;
@@ -57,10 +98,14 @@ static void point_batch(struct fixed_scan *fixed, uint32_t rows)
         const struct shuffle_slot *slot = &fixed->file.slot[column];
         uint8_t *null = slot->null_bit >= 0 ? fixed->null + (size_t)i * SHUFFLE_BATCH_ROWS : NULL;
         if (null != NULL)
-            spread_nulls(fixed, column, rows, null);
+            spread_nulls(fixed, slot, rows, null);
+        const enum base_status status = check_values(fixed, column, rows, error);
+        if (status != BASE_OK)
+            return status;
         batch->column[i] =
             (struct shuffle_column){.data = fixed->at + slot->offset, .stride = fixed->file.row_bytes, .null = null};
     }
+    return BASE_OK;
 }
 
 static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error *error)
@@ -78,7 +123,10 @@ static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error 
         fixed->left -= block.bytes;
     }
     const uint32_t rows = fixed->at_rows < SHUFFLE_BATCH_ROWS ? fixed->at_rows : SHUFFLE_BATCH_ROWS;
-    point_batch(fixed, rows);
+    const enum base_status status = point_batch(fixed, rows, error);
+    if (status != BASE_OK)
+        return status;
+    fixed->row += rows;
     fixed->at += (size_t)rows * fixed->file.row_bytes;
     fixed->at_rows -= rows;
     return BASE_OK;

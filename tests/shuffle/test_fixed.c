@@ -118,11 +118,76 @@ static void test_image(void **state)
     shuffle_relation_free(&relation);
 }
 
+static enum base_status scan_bytes(struct harness *harness, const void *data, size_t bytes, const char *declared,
+                                   struct text *rows, struct base_error *error)
+{
+    struct shuffle_relation relation;
+    const enum base_status status =
+        harness_relation(harness_write(harness, "t.bin", data, bytes), declared, &relation, error);
+    assert_int_equal(status, BASE_OK);
+    const struct harness_scan how = {.morsel_bytes = 1};
+    const enum base_status scanned = harness_scan(harness, &relation, &how, rows, error);
+    shuffle_relation_free(&relation);
+    return scanned;
+}
+
+/* Bits that are no value of their type end the scan; what stands in the place of a NULL does not matter. */
+static void test_bits_that_are_no_value(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct text rows = {0};
+    assert_int_equal(scan_bytes(harness, "\1\0\2", 3, "f:bool", &rows, &error), BASE_PARSE);
+    assert_text("t.bin: row 3: column \"f\" (bool) is neither 0 nor 1");
+    __int128 decimals[] = {99999, -99999, 100000};
+    assert_int_equal(scan_bytes(harness, decimals, 48, "d:decimal(5,2)", &rows, &error), BASE_PARSE);
+    assert_text("row 3: column \"d\" (decimal(5,2)) has more digits than its type");
+    decimals[2] = -decimals[2];
+    assert_int_equal(scan_bytes(harness, decimals, 48, "d:decimal(5,2)", &rows, &error), BASE_PARSE);
+    decimals[2] = (__int128)((unsigned __int128)1 << 127);
+    assert_int_equal(scan_bytes(harness, decimals, 48, "d:decimal(38,0)", &rows, &error), BASE_PARSE);
+    rows.bytes = 0;
+    assert_ok(scan_bytes(harness, "\1\0\7\1", 4, "f:bool?", &rows, &error));
+    assert_string_equal(rows.data, "[true]\n-\n");
+    free(rows.data);
+}
+
+/* Rows go on as they stand in the file: zeros must be where a NULL is, because that is hashed. */
+static void test_null_is_zeros(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    assert_ok(harness_relation(harness_write(harness, "t.bin", "\1\2\1\3\4\0", 6), "n:int16?", &relation, &error));
+    static const uint32_t project[] = {0};
+    const struct shuffle_scan_config config = {.engine = harness->engine,
+                                               .governor = harness->governor,
+                                               .relation = &relation,
+                                               .project = project,
+                                               .project_count = 1};
+    const struct shuffle_morsel morsel = {.end = 6};
+    struct shuffle_scan *scan;
+    assert_ok(shuffle_scan_open(&config, &scan, &error));
+    assert_ok(shuffle_scan_begin(scan, &morsel, &error));
+    const struct shuffle_batch *batch;
+    enum base_status status;
+    while ((status = shuffle_scan_next(scan, &batch, &error)) == BASE_BUSY)
+        harness_turn(harness);
+    assert_ok(status);
+    assert_int_equal(batch->rows, 2);
+    assert_memory_equal(batch->image, "\0\0\1\3\4\0", 6);
+    assert_int_equal(shuffle_scan_next(scan, &batch, &error), BASE_END);
+    shuffle_scan_close(scan);
+    shuffle_relation_free(&relation);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_any_cut, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_image, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_bits_that_are_no_value, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_null_is_zeros, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
