@@ -257,7 +257,7 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
     struct shuffle_pass_config config = {.exchange = task->exchange[pass],
                                          .queue = task->config.queue[side],
                                          .key = &of->key,
-                                         .key_nullable = of->key_nullable,
+                                         .drop_null_keys = of->key_nullable && plan->kind == JOIN_JOB_JOIN,
                                          .workers = plan->workers};
     enum base_status status = shuffle_scan_open(&scan_config, &config.scan, error);
     if (status != BASE_OK)

@@ -1,11 +1,14 @@
 /* Keys: how the two sides of a join compare, and the one 64-bit hash per row.
  *
  * A key part of one side and its partner decide a class; both sides normalise into that class before hashing and
- * comparing, so that equal values of different types hash and compare equal (SQL's equality as PostgreSQL defines it;
- * docs/semantics.md): INTEGER  any integer pair, or bool with bool, by value (-1 is not 2^64-1) DECIMAL  decimal with
- * decimal or integer, across scales FLOAT    float32 and float64: as double; -0.0 is 0.0, every NaN is the same NaN
- *   BYTES    string with string, binary with binary (binary(n) too): by bytes
- *   TIME     date with date, timestamp with timestamp: as integers
+ * comparing, so that equal values of different types hash and compare equal. Equal is what SQL calls equal, as
+ * PostgreSQL defines it (docs/semantics.md).
+ *
+ * - INTEGER: any integer pair by value (-1 is not 2^64-1); bool with bool, date with date, timestamp with timestamp
+ * - DECIMAL: decimal with decimal or integer, across scales
+ * - FLOAT: float32 and float64, as double; -0.0 is 0.0, every NaN is the same NaN
+ * - BYTES: string with string, binary with binary (binary(n) too), by bytes
+ *
  * Hash bits: partition uses the top bits (multiply-shift), the table's directory the low ones, tags bits 32..47.
  */
 #ifndef MILLRACE_SHUFFLE_KEY_H
@@ -33,12 +36,12 @@ struct shuffle_key {
 enum base_status shuffle_key_pair_class(const struct shuffle_field *a, const struct shuffle_field *b,
                                         enum shuffle_key_class *class, struct base_error *error);
 
-/* Hashes of the batch's rows. null[i] is set to 1 when any key part of row i is NULL (its hash is then arbitrary), else
- * 0; pass NULL where no key column is nullable. hash and null have room for batch->rows. Column at a time: nothing per
- * row but arithmetic. */
+/* Hashes of the batch's rows. null[i] is set to 1 when any key part of row i is NULL, else 0; pass NULL where that does
+ * not matter. A NULL hashes as what stands for it in a row: zeros, or no bytes. hash and null have room for
+ * batch->rows. Column at a time: nothing per row but arithmetic. */
 void shuffle_key_hash_batch(const struct shuffle_key *key, const struct shuffle_layout *layout,
                             const struct shuffle_batch *batch, uint64_t *hash, uint8_t *null);
-/* The same hashes from rows as bytes. Rows that travelled have no NULL key part. */
+/* The same hashes from rows as bytes. */
 void shuffle_key_hash_rows(const struct shuffle_key *key, const struct shuffle_layout *layout,
                            const uint8_t *const *row, uint32_t count, uint64_t *hash);
 /* As above for `count` rows of row_bytes each, one behind the other at `first`. */

@@ -124,7 +124,7 @@ static void gather_bytes(const struct shuffle_layout *layout, uint32_t column, c
     if (source->slice) {
         for (uint32_t i = 0; i < count; i++) {
             const bool null = source->null && source->null[i];
-            value[i] = null ? 0 : XXH3_64bits(source->slice[i].data, source->slice[i].bytes);
+            value[i] = XXH3_64bits(source->slice[i].data, null ? 0 : source->slice[i].bytes);
         }
     } else if (shuffle_type_variable(slot->type)) {
         for (uint32_t i = 0; i < count; i++) {

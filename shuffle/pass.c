@@ -1,10 +1,10 @@
 /* The scanning side of an exchange as a small state machine.
  *
- *   waiting   for start
- *   taking    has no morsel: asks the queue
- *   scanning  has a morsel: asks the scan for batches and appends them; a batch that did not fit is offered again next
- * turn finished  the queue ended, the exchange is told that no more rows come stopped   the job ends: nothing is
- * started any more, reads in flight are awaited
+ * - waiting for start;
+ * - taking: it has no morsel and asks the queue;
+ * - scanning: it has a morsel, asks the scan for batches and appends them; what did not fit is offered again next turn;
+ * - finished: the queue ended, and the exchange is told that no more rows come;
+ * - stopped: the job ends, nothing is started any more, reads in flight are awaited.
  *
  * The batch belongs to the scan until the next shuffle_scan_next, so it is asked for only when the one before is all
  * appended. */
@@ -53,12 +53,12 @@ static void pass_direct(struct shuffle_pass *pass)
     const struct shuffle_pass_config *config = &pass->config;
     const struct shuffle_batch *batch = pass->batch;
     shuffle_key_hash_batch(config->key, shuffle_scan_layout(config->scan), batch, pass->hash,
-                           config->key_nullable ? pass->null : NULL);
+                           config->drop_null_keys ? pass->null : NULL);
     if (config->hooks.route != NULL)
         config->hooks.route(config->hooks.context, batch, pass->hash, pass->destination);
     else
         shuffle_route_hash(pass->hash, batch->rows, config->workers, pass->destination);
-    if (config->key_nullable)
+    if (config->drop_null_keys)
         for (uint32_t i = 0; i < batch->rows; i++)
             pass->destination[i] |= 0U - (uint32_t)pass->null[i]; /* NULL: all ones is SHUFFLE_DROP */
     if (config->hooks.select != NULL)

@@ -24,7 +24,7 @@ struct shuffle_pass_config {
     struct shuffle_exchange *exchange;  /* borrowed; NULL for a survey */
     struct shuffle_morsel_queue *queue; /* borrowed */
     const struct shuffle_key *key;      /* columns of the scan's layout; borrowed; NULL for a survey */
-    bool key_nullable;                  /* rows with a NULL key part are dropped */
+    bool drop_null_keys;                /* rows with a NULL key part need not travel: nothing matches them */
     uint32_t workers;                   /* P */
     struct shuffle_hooks hooks;
     struct shuffle_survey *surveys; /* survey: results are written to surveys[morsel index] */

@@ -197,6 +197,36 @@ static void test_least_resources_end(void **state)
     assert_int_equal(outcome.rows, 20000);
 }
 
+/* A shuffle matches nothing, so it keeps rows whose key is NULL; verify holds the hashes of both ends against each
+ * other. */
+static void test_shuffle_keeps_null_keys(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"lkey", "ltext", "lkey,ltext"};
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        struct base_random random;
+        base_random_seed(&random, seed);
+        struct sim_rows rows;
+        sim_rows_make(&random, 500, 20, &rows);
+        sim_rows_write(&random, &rows, "l", left_path);
+        sim_rows_free(&rows);
+        const struct sim_job job = {.seed = seed,
+                                    .nodes = 3,
+                                    .workers_per_node = 2,
+                                    .request = {.kind = JOIN_JOB_SHUFFLE,
+                                                .on = keys[seed - 1],
+                                                .settings = {.frame_bytes = 4096, .verify = true}},
+                                    .source = {left_path},
+                                    .network = {.socket_buffer_bytes = 1000, .short_percent = 20}};
+        struct sim_outcome outcome;
+        sim_cluster_run(&job, &outcome);
+        check_clean(&outcome, seed);
+        if (outcome.status != BASE_OK)
+            fail_msg("%s", outcome.error.text);
+        assert_int_equal(outcome.rows, 500);
+    }
+}
+
 static void test_budget_too_small_is_an_error(void **state)
 {
     (void)state;
@@ -220,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_least_resources_end),
+        cmocka_unit_test(test_shuffle_keeps_null_keys),
         cmocka_unit_test(test_budget_too_small_is_an_error),
     };
     return cmocka_run_group_tests_name("sim.join", tests, make_folder, remove_folder);
