@@ -136,6 +136,20 @@ static uint64_t directory_heads_for(uint64_t rows)
     return heads;
 }
 
+/* Heads to begin with. What is expected may be a guess from the size of a text file, and rows need memory, too: so an
+ * expectation is given no more than a quarter of what the budget has left, and the directory grows when rows do come.
+ */
+static uint64_t directory_heads_expected(const struct join_table_config *config)
+{
+    const uint64_t budget = base_governor_budget_bytes(config->governor);
+    const uint64_t used = base_governor_used_bytes(config->governor);
+    const uint64_t allowed = budget == 0 ? UINT64_MAX : used < budget ? (budget - used) / 4 : 0;
+    uint64_t heads = directory_heads_for(config->rows_expected);
+    while (heads > HEADS_MIN && heads * sizeof(uint64_t) > allowed)
+        heads /= 2;
+    return heads;
+}
+
 static uint64_t directory_heads(const struct join_table *table)
 {
     return table->head_mask + 1;
@@ -344,7 +358,7 @@ enum base_status join_table_open(const struct join_table_config *config, struct 
     const bool equal = config->layout->last_variable < 0 && config->layout->row_bytes < JOIN_TABLE_REFERENCE_BYTES;
     if (equal)
         opened->entry_bytes = JOIN_ENTRY_HEAD_BYTES + (uint32_t)base_align_up(config->layout->row_bytes, 8);
-    enum base_status status = directory_open(opened, directory_heads_for(config->rows_expected), error);
+    enum base_status status = directory_open(opened, directory_heads_expected(config), error);
     if (status)
         goto free_record;
     if (config->prefault && config->layout->last_variable < 0)

@@ -327,10 +327,35 @@ static void rows_beyond_the_budget_are_an_error(void **state)
     join_table_close(table);
     assert_int_equal(base_governor_used_bytes(governor), 0);
 
-    const struct join_table_config too_many = {
-        .governor = governor, .layout = &set.layout, .key = &set.key, .rows_expected = 1 << 20};
-    assert_int_equal(join_table_open(&too_many, &table, &error), BASE_NO_MEMORY);
-    assert_non_null(strstr(error.text, "hash table directory need 8388608 bytes"));
+    base_governor_close(governor);
+    assert_int_equal(base_governor_open(4096, &governor, NULL), BASE_OK);
+    void *page;
+    assert_int_equal(base_pages_map(governor, BASE_HOLDER_SCAN, 4096, false, &page, NULL), BASE_OK);
+    assert_int_equal(join_table_open(&config, &table, &error), BASE_NO_MEMORY);
+    assert_non_null(strstr(error.text, "hash table directory need 4096 bytes"));
+    base_pages_unmap(governor, BASE_HOLDER_SCAN, page, 4096);
+    assert_int_equal(base_governor_used_bytes(governor), 0);
+    base_governor_close(governor);
+    row_set_close(&set);
+}
+
+/* A guess of far too many rows takes neither all of the budget nor fails the job. */
+static void an_expectation_leaves_memory_for_rows(void **state)
+{
+    (void)state;
+    struct row_set set;
+    numbered_rows(&set, 20000, number_itself);
+    struct base_governor *governor;
+    struct join_table *table;
+    assert_int_equal(base_governor_open(4 << 20, &governor, NULL), BASE_OK);
+    const struct join_table_config config = {
+        .governor = governor, .layout = &set.layout, .key = &set.key, .rows_expected = UINT64_C(1) << 30};
+    assert_int_equal(join_table_open(&config, &table, NULL), BASE_OK);
+    assert_int_equal(base_governor_holder_bytes(governor, BASE_HOLDER_DIRECTORY), 1 << 20);
+    insert_rows(table, &set, 500, false, false);
+    join_table_seal(table);
+    assert_int_equal(self_join_pairs(table, &set, set.count), set.count);
+    join_table_close(table);
     assert_int_equal(base_governor_used_bytes(governor), 0);
     base_governor_close(governor);
     row_set_close(&set);
@@ -396,6 +421,7 @@ int main(void)
         cmocka_unit_test(one_key_for_all_rows),
         cmocka_unit_test(empty_table_and_empty_probe),
         cmocka_unit_test(rows_beyond_the_budget_are_an_error),
+        cmocka_unit_test(an_expectation_leaves_memory_for_rows),
         cmocka_unit_test(a_directory_that_cannot_grow_is_only_slower),
         cmocka_unit_test(rows_larger_than_a_block),
     };
