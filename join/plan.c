@@ -17,9 +17,10 @@ static const char *const plan_side_words[2] = {"left", "right"};
 
 uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
 {
-    if (relation->placement == SHUFFLE_GENERATED)
-        return relation->generator.rows * relation->generator.row_bytes;
     uint64_t bytes = 0;
+    if (relation->placement == SHUFFLE_GENERATED)
+        return __builtin_mul_overflow(relation->generator.rows, relation->generator.row_bytes, &bytes) ? UINT64_MAX
+                                                                                                       : bytes;
     for (uint32_t i = 0; i < relation->file_count; i++)
         bytes += relation->file[i].bytes;
     return bytes;
@@ -33,8 +34,12 @@ uint64_t join_plan_relation_rows(const struct shuffle_relation *relation)
     if (relation->format != SHUFFLE_FORMAT_FIXED)
         return bytes / PLAN_ROW_GUESS_BYTES;
     uint64_t row_bytes = 0;
-    for (uint32_t i = 0; i < relation->schema.count; i++)
+    uint32_t null_bits = 0;
+    for (uint32_t i = 0; i < relation->schema.count; i++) {
         row_bytes += relation->schema.field[i].width;
+        null_bits += relation->schema.field[i].nullable;
+    }
+    row_bytes += (null_bits + 7) / 8;
     return row_bytes > 0 ? bytes / row_bytes : 0;
 }
 

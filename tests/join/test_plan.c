@@ -113,6 +113,24 @@ static void test_shuffle_has_one_side(void **state)
     assert_int_equal(plan("id:int64,name:string?", NULL, &request, &made, &error), BASE_INVALID);
 }
 
+static void test_sizes_of_relations(void **state)
+{
+    (void)state;
+    struct shuffle_relation vast = relation("key:int64,payload:binary(8)", SHUFFLE_GENERATED_ROWS_MAX);
+    vast.generator.row_bytes = SHUFFLE_ROW_BYTES_MAX; /* 2^72 bytes */
+    assert_true(join_plan_relation_bytes(&vast) == UINT64_MAX);
+    assert_true(join_plan_relation_rows(&vast) == SHUFFLE_GENERATED_ROWS_MAX);
+    shuffle_relation_free(&vast);
+    struct shuffle_file file = {.bytes = 1000 * (8 + 2 + 1)};
+    struct shuffle_relation fixed = relation("a:int64,b:int16?", 0);
+    fixed.placement = SHUFFLE_SHARED;
+    fixed.format = SHUFFLE_FORMAT_FIXED;
+    fixed.file = &file;
+    fixed.file_count = 1;
+    assert_int_equal(join_plan_relation_rows(&fixed), 1000);
+    shuffle_schema_free(&fixed.schema);
+}
+
 static void test_placing_settles_the_settings(void **state)
 {
     (void)state;
@@ -140,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_shuffle_has_one_side),
         cmocka_unit_test(test_placing_settles_the_settings),
+        cmocka_unit_test(test_sizes_of_relations),
     };
     return cmocka_run_group_tests_name("join.plan", tests, NULL, NULL);
 }
