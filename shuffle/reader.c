@@ -173,7 +173,9 @@ enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuff
         return status;
     while (reader->next_offset < reader->ahead_end && start_read(reader, reader->ahead_end))
         continue;
-    if (reader->queue_count == 0 && reader->next_offset < reader->file->bytes)
+    /* Only behind the eager part: no block reaches over its end, also when the engine refused a read just now. */
+    if (reader->queue_count == 0 && reader->next_offset >= reader->ahead_end &&
+        reader->next_offset < reader->file->bytes)
         start_read(reader, reader->file->bytes);
     if (reader->failure.status != BASE_OK) {
         if (error != NULL)
