@@ -16,18 +16,9 @@ _Static_assert((int)CLUSTER_MESSAGE_CLOSED + (int)WIRE__ENVELOPE__BODY_HELLO == 
 _Static_assert((int)CLUSTER_MESSAGE_RESOLVE + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_RESOLVE,
                "message kinds and the envelope disagree");
 
-/* Makes an initialised node of the tree. */
-#define MAKE(scratch, lower)                                                                                           \
-    ({                                                                                                                 \
-        void *made = wire_take(scratch, 1, lower##__descriptor.sizeof_message);                                        \
-        if (made)                                                                                                      \
-            lower##__init(made);                                                                                       \
-        made;                                                                                                          \
-    })
-
 static Wire__Hello *put_hello(struct wire_scratch *scratch, const struct cluster_hello *hello)
 {
-    Wire__Hello *wire = MAKE(scratch, wire__hello);
+    Wire__Hello *wire = WIRE_MAKE(scratch, wire__hello);
     if (!wire)
         return NULL;
     wire->magic = hello->magic;
@@ -125,7 +116,7 @@ static uint32_t get_sources(struct wire_reader *reader, Wire__Source **wire, siz
 
 static Wire__Submit *put_submit(struct wire_scratch *scratch, const struct cluster_submit *submit)
 {
-    Wire__Submit *wire = MAKE(scratch, wire__submit);
+    Wire__Submit *wire = WIRE_MAKE(scratch, wire__submit);
     if (!wire)
         return NULL;
     wire->kind = submit->kind;
@@ -161,7 +152,7 @@ static void get_submit(struct wire_reader *reader, const Wire__Submit *wire, str
 
 static Wire__Progress *put_progress(struct wire_scratch *scratch, const struct cluster_progress *progress)
 {
-    Wire__Progress *wire = MAKE(scratch, wire__progress);
+    Wire__Progress *wire = WIRE_MAKE(scratch, wire__progress);
     if (!wire)
         return NULL;
     wire->phase = progress->phase;
@@ -173,7 +164,7 @@ static Wire__Progress *put_progress(struct wire_scratch *scratch, const struct c
 
 static Wire__Resolve *put_resolve(struct wire_scratch *scratch, const struct cluster_resolve *resolve)
 {
-    Wire__Resolve *wire = MAKE(scratch, wire__resolve);
+    Wire__Resolve *wire = WIRE_MAKE(scratch, wire__resolve);
     if (!wire)
         return NULL;
     wire->source = put_sources(scratch, resolve->source, resolve->source_count);
@@ -184,7 +175,7 @@ static Wire__Resolve *put_resolve(struct wire_scratch *scratch, const struct clu
 
 static Wire__Resolved *put_resolved(struct wire_scratch *scratch, const struct cluster_resolved *resolved)
 {
-    Wire__Resolved *wire = MAKE(scratch, wire__resolved);
+    Wire__Resolved *wire = WIRE_MAKE(scratch, wire__resolved);
     Wire__Relation **list = wire_take(scratch, resolved->relation_count, sizeof *list);
     if (!wire || !list)
         return NULL;
@@ -208,7 +199,7 @@ static void get_resolved(struct wire_reader *reader, const Wire__Resolved *wire,
 
 static Wire__Prepare *put_prepare(struct wire_scratch *scratch, const struct cluster_prepare *prepare)
 {
-    Wire__Prepare *wire = MAKE(scratch, wire__prepare);
+    Wire__Prepare *wire = WIRE_MAKE(scratch, wire__prepare);
     protobuf_c_boolean *survey = wire_take(scratch, 2, sizeof *survey);
     if (!wire || !survey)
         return NULL;
@@ -243,130 +234,9 @@ static void get_prepare(struct wire_reader *reader, const Wire__Prepare *wire, u
     }
 }
 
-static Wire__Lend *put_lend(struct wire_scratch *scratch, const struct cluster_lend *lend)
-{
-    Wire__Lend *wire = MAKE(scratch, wire__lend);
-    uint64_t *numbers = wire_take(scratch, 4 * lend->count, sizeof *numbers);
-    uint32_t *files = wire_take(scratch, lend->count, sizeof *files);
-    protobuf_c_boolean *quotes = wire_take(scratch, lend->count, sizeof *quotes);
-    if (!wire || !numbers || !files || !quotes)
-        return NULL;
-    const size_t count = lend->count;
-    wire->side = lend->side;
-    wire->end = lend->end;
-    wire->n_file = wire->n_begin = wire->n_finish = wire->n_line = wire->n_index = wire->n_quote_open = count;
-    wire->file = files;
-    wire->begin = numbers;
-    wire->finish = numbers + count;
-    wire->line = numbers + 2 * count;
-    wire->index = numbers + 3 * count;
-    wire->quote_open = quotes;
-    for (size_t i = 0; i < count; i++) {
-        const struct shuffle_morsel *morsel = &lend->morsel[i];
-        wire->file[i] = morsel->file;
-        wire->begin[i] = morsel->begin;
-        wire->finish[i] = morsel->end;
-        wire->line[i] = morsel->line;
-        wire->index[i] = morsel->index;
-        wire->quote_open[i] = morsel->quote_open;
-    }
-    return wire;
-}
-
-static void get_lend(struct wire_reader *reader, const Wire__Lend *wire, struct cluster_lend *lend)
-{
-    if (!wire_there(reader, "list of morsels", wire))
-        return;
-    const size_t count = wire->n_file;
-    if (wire->n_begin != count || wire->n_finish != count || wire->n_line != count || wire->n_index != count ||
-        wire->n_quote_open != count) {
-        wire_refuse(reader, BASE_PROTOCOL, "columns of morsels differ in length");
-        return;
-    }
-    lend->side = wire_below(reader, "side", wire->side, 2);
-    lend->end = wire->end;
-    lend->morsel = wire_array(reader, "morsels", count, CLUSTER_MORSELS_MAX, sizeof *lend->morsel);
-    lend->count = lend->morsel ? count : 0;
-    for (size_t i = 0; i < lend->count && !reader->failed; i++) {
-        lend->morsel[i] = (struct shuffle_morsel){.file = wire->file[i],
-                                                  .quote_open = wire->quote_open[i],
-                                                  .begin = wire->begin[i],
-                                                  .end = wire->finish[i],
-                                                  .line = wire->line[i],
-                                                  .index = wire->index[i]};
-        if (wire->begin[i] > wire->finish[i])
-            wire_refuse(reader, BASE_PROTOCOL, "a morsel ends before it begins");
-    }
-}
-
-static Wire__SurveyColumns *put_survey_columns(struct wire_scratch *scratch, const struct shuffle_survey *survey,
-                                               uint64_t count)
-{
-    Wire__SurveyColumns *wire = MAKE(scratch, wire__survey_columns);
-    uint64_t *numbers = wire_take(scratch, 3 * count, sizeof *numbers);
-    if (!wire || !numbers)
-        return NULL;
-    wire->n_index = wire->n_quotes = wire->n_newlines = count;
-    wire->index = numbers;
-    wire->quotes = numbers + count;
-    wire->newlines = numbers + 2 * count;
-    for (size_t i = 0; i < count; i++) {
-        wire->index[i] = survey[i].index;
-        wire->quotes[i] = survey[i].quotes;
-        wire->newlines[i] = survey[i].newlines;
-    }
-    return wire;
-}
-
-static void get_survey_columns(struct wire_reader *reader, const Wire__SurveyColumns *wire,
-                               struct shuffle_survey **survey, uint64_t *count)
-{
-    if (!wire_there(reader, "survey", wire))
-        return;
-    if (wire->n_quotes != wire->n_index || wire->n_newlines != wire->n_index) {
-        wire_refuse(reader, BASE_PROTOCOL, "columns of a survey differ in length");
-        return;
-    }
-    *survey = wire_array(reader, "surveys", wire->n_index, CLUSTER_MORSELS_MAX, sizeof **survey);
-    *count = *survey ? wire->n_index : 0;
-    for (size_t i = 0; i < *count; i++)
-        (*survey)[i] =
-            (struct shuffle_survey){.index = wire->index[i], .quotes = wire->quotes[i], .newlines = wire->newlines[i]};
-}
-
-static Wire__Survey *put_survey(struct wire_scratch *scratch, const struct cluster_survey *survey)
-{
-    Wire__Survey *wire = MAKE(scratch, wire__survey);
-    if (!wire)
-        return NULL;
-    wire->left = put_lend(scratch, &survey->lend[0]);
-    wire->right = put_lend(scratch, &survey->lend[1]);
-    return wire;
-}
-
-static Wire__Surveyed *put_surveyed(struct wire_scratch *scratch, const struct cluster_surveyed *surveyed)
-{
-    Wire__Surveyed *wire = MAKE(scratch, wire__surveyed);
-    if (!wire)
-        return NULL;
-    wire->left = put_survey_columns(scratch, surveyed->survey[0], surveyed->count[0]);
-    wire->right = put_survey_columns(scratch, surveyed->survey[1], surveyed->count[1]);
-    return wire;
-}
-
-static Wire__Start *put_start(struct wire_scratch *scratch, const struct cluster_start *start)
-{
-    Wire__Start *wire = MAKE(scratch, wire__start);
-    if (!wire)
-        return NULL;
-    wire->pass = start->pass;
-    wire->lend = put_lend(scratch, &start->lend);
-    return wire;
-}
-
 static Wire__Welcome *put_welcome(struct wire_scratch *scratch, const struct cluster_welcome *welcome)
 {
-    Wire__Welcome *wire = MAKE(scratch, wire__welcome);
+    Wire__Welcome *wire = WIRE_MAKE(scratch, wire__welcome);
     if (!wire)
         return NULL;
     wire->build = wire_bytes(welcome->build);
@@ -376,7 +246,7 @@ static Wire__Welcome *put_welcome(struct wire_scratch *scratch, const struct clu
 
 static Wire__Commit *put_commit(struct wire_scratch *scratch, const struct cluster_commit *commit)
 {
-    Wire__Commit *wire = MAKE(scratch, wire__commit);
+    Wire__Commit *wire = WIRE_MAKE(scratch, wire__commit);
     if (!wire)
         return NULL;
     wire->out = wire_bytes(commit->out);
@@ -400,7 +270,7 @@ static void get_commit(struct wire_reader *reader, const Wire__Commit *wire, str
 
 static Wire__Publish *put_publish(struct wire_scratch *scratch, const struct cluster_publish *publish)
 {
-    Wire__Publish *wire = MAKE(scratch, wire__publish);
+    Wire__Publish *wire = WIRE_MAKE(scratch, wire__publish);
     if (!wire)
         return NULL;
     wire->out = wire_bytes(publish->out);
@@ -421,31 +291,31 @@ static void *put_small(struct wire_scratch *scratch, const struct cluster_messag
 {
     switch (message->kind) {
     case CLUSTER_MESSAGE_BEAT: {
-        Wire__Beat *wire = MAKE(scratch, wire__beat);
+        Wire__Beat *wire = WIRE_MAKE(scratch, wire__beat);
         if (wire)
             wire->sequence = message->beat.sequence;
         return wire;
     }
     case CLUSTER_MESSAGE_LOW: {
-        Wire__Low *wire = MAKE(scratch, wire__low);
+        Wire__Low *wire = WIRE_MAKE(scratch, wire__low);
         if (wire)
             wire->side = message->low.side;
         return wire;
     }
     case CLUSTER_MESSAGE_NODE_PROGRESS: {
-        Wire__NodeProgress *wire = MAKE(scratch, wire__node_progress);
+        Wire__NodeProgress *wire = WIRE_MAKE(scratch, wire__node_progress);
         if (wire)
             wire->rows = message->node_progress.rows;
         return wire;
     }
     case CLUSTER_MESSAGE_RELEASE: {
-        Wire__Release *wire = MAKE(scratch, wire__release);
+        Wire__Release *wire = WIRE_MAKE(scratch, wire__release);
         if (wire)
             wire->abort = message->release.abort;
         return wire;
     }
     default:
-        return MAKE(scratch, wire__empty);
+        return WIRE_MAKE(scratch, wire__empty);
     }
 }
 
@@ -479,13 +349,13 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
     case CLUSTER_MESSAGE_STEP:
         return wire_put_step(scratch, &message->step);
     case CLUSTER_MESSAGE_SURVEY:
-        return put_survey(scratch, &message->survey);
+        return wire_put_survey(scratch, &message->survey);
     case CLUSTER_MESSAGE_SURVEYED:
-        return put_surveyed(scratch, &message->surveyed);
+        return wire_put_surveyed(scratch, &message->surveyed);
     case CLUSTER_MESSAGE_START:
-        return put_start(scratch, &message->start);
+        return wire_put_start(scratch, &message->start);
     case CLUSTER_MESSAGE_LEND:
-        return put_lend(scratch, &message->lend);
+        return wire_put_lend(scratch, &message->lend);
     case CLUSTER_MESSAGE_COMMIT:
         return put_commit(scratch, &message->commit);
     case CLUSTER_MESSAGE_PUBLISH:
@@ -547,20 +417,21 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         wire_get_step(reader, envelope->step, &message->step);
         break;
     case CLUSTER_MESSAGE_SURVEY:
-        get_lend(reader, envelope->survey->left, &message->survey.lend[0]);
-        get_lend(reader, envelope->survey->right, &message->survey.lend[1]);
+        wire_get_lend(reader, envelope->survey->left, &message->survey.lend[0]);
+        wire_get_lend(reader, envelope->survey->right, &message->survey.lend[1]);
         break;
     case CLUSTER_MESSAGE_SURVEYED:
-        get_survey_columns(reader, envelope->surveyed->left, &message->surveyed.survey[0], &message->surveyed.count[0]);
-        get_survey_columns(reader, envelope->surveyed->right, &message->surveyed.survey[1],
-                           &message->surveyed.count[1]);
+        wire_get_survey_columns(reader, envelope->surveyed->left, &message->surveyed.survey[0],
+                                &message->surveyed.count[0]);
+        wire_get_survey_columns(reader, envelope->surveyed->right, &message->surveyed.survey[1],
+                                &message->surveyed.count[1]);
         break;
     case CLUSTER_MESSAGE_START:
         message->start.pass = wire_below(reader, "pass", envelope->start->pass, 2);
-        get_lend(reader, envelope->start->lend, &message->start.lend);
+        wire_get_lend(reader, envelope->start->lend, &message->start.lend);
         break;
     case CLUSTER_MESSAGE_LEND:
-        get_lend(reader, envelope->lend, &message->lend);
+        wire_get_lend(reader, envelope->lend, &message->lend);
         break;
     case CLUSTER_MESSAGE_LOW:
         message->low.side = wire_below(reader, "side", envelope->low->side, 2);

@@ -11,6 +11,11 @@
 /* Of the generated header, which only the codec's sources include. */
 struct ProtobufCBinaryData;
 struct Wire__Address;
+struct Wire__Start;
+struct Wire__SurveyColumns;
+struct Wire__Surveyed;
+struct Wire__Survey;
+struct Wire__Lend;
 struct Wire__Error;
 struct Wire__Jobs;
 struct Wire__Nodes;
@@ -32,6 +37,15 @@ void wire_release(struct wire_scratch *scratch);
 /* Borrows text; NULL is empty. */
 struct ProtobufCBinaryData wire_bytes(const char *text);
 
+/* Makes an initialised node of the tree, or NULL. */
+#define WIRE_MAKE(scratch, lower)                                                                                      \
+    ({                                                                                                                 \
+        void *made = wire_take(scratch, 1, lower##__descriptor.sizeof_message);                                        \
+        if (made)                                                                                                      \
+            lower##__init(made);                                                                                       \
+        made;                                                                                                          \
+    })
+
 struct wire_reader {
     bool failed;
     struct base_error *error;
@@ -49,6 +63,15 @@ uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value
 void *wire_array(struct wire_reader *reader, const char *what, size_t count, size_t max, size_t bytes);
 /* Complains unless a submessage is there. */
 bool wire_there(struct wire_reader *reader, const char *what, const void *message);
+
+/* codec_morsel.c */
+struct Wire__Lend *wire_put_lend(struct wire_scratch *scratch, const struct cluster_lend *lend);
+void wire_get_lend(struct wire_reader *reader, const struct Wire__Lend *wire, struct cluster_lend *lend);
+struct Wire__Survey *wire_put_survey(struct wire_scratch *scratch, const struct cluster_survey *survey);
+struct Wire__Surveyed *wire_put_surveyed(struct wire_scratch *scratch, const struct cluster_surveyed *surveyed);
+void wire_get_survey_columns(struct wire_reader *reader, const struct Wire__SurveyColumns *wire,
+                             struct shuffle_survey **survey, uint64_t *count);
+struct Wire__Start *wire_put_start(struct wire_scratch *scratch, const struct cluster_start *start);
 
 /* codec_plan.c: sources, relations and plans. */
 struct Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings);

@@ -1,5 +1,6 @@
-/* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_job.c the phases of a job,
- * coordinator_plan.c what it consists of, coordinator_report.c what is told about it. */
+/* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_queue.c who waits,
+ * coordinator_job.c the phases of a job, coordinator_plan.c what it consists of, coordinator_report.c what is told
+ * about it. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 #define MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 
@@ -114,11 +115,17 @@ struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t
 void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
 uint32_t coordinator_nodes_here(const struct cluster_coordinator *c);
 
-/* coordinator_job.c */
+/* coordinator_queue.c */
 void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit);
 void coordinator_cancel(struct cluster_coordinator *c, struct coordinator_job *job, enum base_status status,
                         const char *text);
 void coordinator_client_gone(struct cluster_coordinator *c, uint64_t client);
+/* Begins the next job of the queue when nothing runs. */
+void coordinator_next(struct cluster_coordinator *c);
+
+/* coordinator_job.c */
+/* The running job, whose nodes are taken, leaves the queue's phase. */
+void coordinator_begin(struct cluster_coordinator *c);
 /* The message of a node about a job. */
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
                              struct cluster_message *message);
@@ -126,8 +133,6 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
 void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const struct base_error *error);
 void coordinator_job_tick(struct cluster_coordinator *c);
 uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
-/* Starts the next job of the queue when nothing runs. */
-void coordinator_next(struct cluster_coordinator *c);
 void coordinator_job_free(struct coordinator_job *job);
 /* Fails the running job, once; later errors may explain an earlier one. */
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
