@@ -48,11 +48,11 @@ process_lives()
 
 # process_start PIDFILE LOG COMMAND...: starts a daemon in a session of its own, so that a Ctrl-C at the terminal does
 # not reach it, and without our open files: a caller that reads our output through a pipe would wait for its end until
-# the daemon stops, and a lock would stay held. It writes its own pid file before it becomes COMMAND: however early the caller is killed, a daemon that
-# runs has a pid file, and `down` finds it. Returns once the file is there.
+# the daemon stops, and a lock would stay held. It writes its own pid file before it becomes COMMAND: however early the
+# caller is killed, a daemon that runs has a pid file, and `down` finds it. Returns once the file is there.
 process_start()
 {
-    local pid_file=$1 log=$2 tries
+    local pid_file=$1 log=$2 tries child
     shift 2
     rm -f "$pid_file"
     # shellcheck disable=SC2016 # expanded by the shell that becomes the daemon
@@ -68,11 +68,15 @@ process_start()
         shift 2
         exec "$@"' millraced-start "$BOOT_ID_FILE" "$pid_file" "$@" \
         </dev/null >>"$log" 2>&1 &
+    child=$!
     for ((tries = 0; tries < 500; tries++)); do
         [ -e "$pid_file" ] && return 0
+        kill -0 "$child" 2>/dev/null || break
         sleep 0.01
     done
-    warn "could not start ${*: -1}: no pid file $pid_file after 5 s"
+    [ -e "$pid_file" ] && return 0
+    rm -f "$pid_file.new"
+    warn "could not start $(basename "$pid_file"): it made no $pid_file; is there room for it, and may it be written?"
     return 1
 }
 

@@ -64,12 +64,13 @@ SETTINGS="via nodes workers memory engine mtu rate bin subnet coordinator"
 
 state_save()
 {
-    local key upper
+    local key upper text=
     for key in $SETTINGS; do
         upper=${key^^}
-        printf '%s=%s\n' "$key" "${!upper}"
-    done >"$STATE/settings.new"
-    mv "$STATE/settings.new" "$STATE/settings"
+        text+="$key=${!upper}"$'\n'
+    done
+    { printf '%s' "$text" >"$STATE/settings.new"; } 2>/dev/null && mv "$STATE/settings.new" "$STATE/settings" ||
+        fail 1 "cannot write $STATE/settings: is there room? XDG_RUNTIME_DIR says where else it may go"
 }
 
 # state_load: reads them back; false when the cluster has none.
