@@ -373,12 +373,6 @@ enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, cons
     return status;
 }
 
-void shuffle_exchange_flush(struct shuffle_exchange *exchange)
-{
-    shuffle_lanes_seal(exchange);
-    shuffle_mesh_kick(exchange->config.mesh);
-}
-
 void shuffle_exchange_finish(struct shuffle_exchange *exchange)
 {
     BASE_ASSERT(!exchange->finished && exchange->own.rows.count == 0);

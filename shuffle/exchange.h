@@ -40,9 +40,7 @@ void shuffle_route_hash(const uint64_t *hash, uint32_t count, uint32_t workers, 
 enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
                                          const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
                                          struct base_error *error);
-/* Seals and sends frames that hold rows, for a lull in the input. */
-void shuffle_exchange_flush(struct shuffle_exchange *exchange);
-/* No more rows from this worker: flushes and sends END on every lane. Once. */
+/* No more rows from this worker: sends what the lanes hold, then END on every lane. Once. */
 void shuffle_exchange_finish(struct shuffle_exchange *exchange);
 /* All frames and ENDs of this worker have left (handed to the kernel and completed, or returned home). */
 bool shuffle_exchange_sent(const struct shuffle_exchange *exchange);

@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include "shuffle/lane.h"
+#include "shuffle/mesh_internal.h"
+
 enum { IDLE_ROUNDS_MAX = 20000 };
 
 uint64_t rig_digest(const uint8_t *row, uint64_t bytes)
@@ -337,6 +340,13 @@ static bool batch_next(struct rig *rig, struct rig_worker *worker, uint32_t x)
     return true;
 }
 
+/* Frames may leave before they are full at any time. */
+static void lanes_flush(struct shuffle_exchange *exchange)
+{
+    shuffle_lanes_seal(exchange);
+    shuffle_mesh_kick(exchange->config.mesh);
+}
+
 /* A slice of sending: first all of exchange 0, then of 1. */
 static bool worker_send(struct rig *rig, struct rig_worker *worker)
 {
@@ -361,7 +371,7 @@ static bool worker_send(struct rig *rig, struct rig_worker *worker)
             worker_keep_error(worker, status, &error);
         }
         if (percent(rig, rig->config.flush_percent))
-            shuffle_exchange_flush(exchange);
+            lanes_flush(exchange);
         return status == BASE_OK || worker->cursor != before;
     }
     return false;
