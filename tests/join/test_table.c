@@ -331,7 +331,8 @@ static void rows_beyond_the_budget_are_an_error(void **state)
     assert_int_equal(base_governor_open(4096, &governor, NULL), BASE_OK);
     void *page;
     assert_int_equal(base_pages_map(governor, BASE_HOLDER_SCAN, 4096, false, &page, NULL), BASE_OK);
-    assert_int_equal(join_table_open(&config, &table, &error), BASE_NO_MEMORY);
+    const struct join_table_config no_room = {.governor = governor, .layout = &set.layout, .key = &set.key};
+    assert_int_equal(join_table_open(&no_room, &table, &error), BASE_NO_MEMORY);
     assert_non_null(strstr(error.text, "hash table directory need 4096 bytes"));
     base_pages_unmap(governor, BASE_HOLDER_SCAN, page, 4096);
     assert_int_equal(base_governor_used_bytes(governor), 0);
