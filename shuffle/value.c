@@ -165,7 +165,7 @@ static bool spell(const uint8_t *text, size_t bytes, struct spelled *number)
         if (!shuffle_value_is_digit(text[i]))
             break;
         any = true;
-        if (number->digits < 19) /* more digits than fit are left to strtod: see parse_float64 */
+        if (number->digits < 19) /* more digits than fit are left to convert_slowly */
             number->value = number->value * 10 + (uint64_t)(text[i] - '0');
         number->digits += number->digits > 0 || text[i] != '0';
         number->exponent -= point;
@@ -189,15 +189,23 @@ static bool spell(const uint8_t *text, size_t bytes, struct spelled *number)
 static const double ten_to[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* NUL-terminates text for strtod: in `small` if it fits, else in memory the caller frees. */
-static char *terminate(const uint8_t *text, size_t bytes, char *small, size_t small_bytes)
+/* What is not exact in a few steps: strtod's work, or strtof's for a float32, because by way of a double it would be
+ * rounded twice. *value holds either. */
+static const char *convert_slowly(const uint8_t *text, size_t bytes, const struct spelled *number, bool single,
+                                  double *value)
 {
-    char *copy = bytes < small_bytes ? small : malloc(bytes + 1);
-    if (copy != NULL) {
-        memcpy(copy, text, bytes);
-        copy[bytes] = '\0';
-    }
-    return copy;
+    char small[128];
+    char *copy = bytes < sizeof small ? small : malloc(bytes + 1); /* terminated */
+    if (copy == NULL)
+        return "could not be read: no memory";
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    *value = single ? (double)strtof(copy, NULL) : strtod(copy, NULL);
+    if (copy != small)
+        free(copy);
+    if (number->special || (!isinf(*value) && (*value != 0 || number->digits == 0)))
+        return NULL;
+    return single ? "is out of range for float32" : "is out of range for float64";
 }
 
 static const char *parse_float64(const uint8_t *text, size_t bytes, uint8_t *to)
@@ -206,24 +214,18 @@ static const char *parse_float64(const uint8_t *text, size_t bytes, uint8_t *to)
     if (!spell(text, bytes, &number))
         return "is not a number";
     double value;
+    const char *words = NULL;
     /* Both factors exact: one rounding, so the result is the nearest (Clinger 1990). */
     if (!number.special && number.digits <= 15 && number.exponent >= -22 && number.exponent <= 22) {
         value = (double)number.value;
         value = number.exponent < 0 ? value / ten_to[-number.exponent] : value * ten_to[number.exponent];
         value = number.negative ? -value : value;
     } else {
-        char small[128];
-        char *copy = terminate(text, bytes, small, sizeof small);
-        if (copy == NULL)
-            return "could not be read: no memory";
-        value = strtod(copy, NULL);
-        if (copy != small)
-            free(copy);
-        if (!number.special && (isinf(value) || (value == 0 && number.digits > 0)))
-            return "is out of range for float64";
+        words = convert_slowly(text, bytes, &number, false, &value);
     }
-    memcpy(to, &value, sizeof value);
-    return NULL;
+    if (words == NULL)
+        memcpy(to, &value, sizeof value);
+    return words;
 }
 
 static const char *parse_float32(const uint8_t *text, size_t bytes, uint8_t *to)
@@ -232,23 +234,19 @@ static const char *parse_float32(const uint8_t *text, size_t bytes, uint8_t *to)
     if (!spell(text, bytes, &number))
         return "is not a number";
     float value;
+    const char *words = NULL;
     if (!number.special && number.digits <= 7 && number.exponent >= -10 && number.exponent <= 10) {
         value = (float)number.value;
         value = number.exponent < 0 ? value / (float)ten_to[-number.exponent] : value * (float)ten_to[number.exponent];
         value = number.negative ? -value : value;
     } else {
-        char small[128];
-        char *copy = terminate(text, bytes, small, sizeof small);
-        if (copy == NULL)
-            return "could not be read: no memory";
-        value = strtof(copy, NULL); /* not by way of double: that would round twice */
-        if (copy != small)
-            free(copy);
-        if (!number.special && (isinf(value) || (value == 0 && number.digits > 0)))
-            return "is out of range for float32";
+        double wide = 0;
+        words = convert_slowly(text, bytes, &number, true, &wide);
+        value = (float)wide;
     }
-    memcpy(to, &value, sizeof value);
-    return NULL;
+    if (words == NULL)
+        memcpy(to, &value, sizeof value);
+    return words;
 }
 
 static size_t format_special(double value, uint8_t *to)
