@@ -66,8 +66,23 @@ static enum base_status plan_find(const struct join_plan *plan, uint32_t side, c
     }
     char list[400];
     join_words_columns(schema, list, sizeof list);
-    const char *where = plan->sides == 1 ? "input" : plan_side_words[side];
+    static const char *const inputs[2] = {"left input", "right input"};
+    const char *where = plan->sides == 1 ? "input" : inputs[side];
     return base_error_set(error, BASE_NOT_FOUND, "the %s has no column \"%s\"; its columns are %s", where, name, list);
+}
+
+/* No input has a column `name`: says what each has. */
+static enum base_status plan_find_nowhere(const struct join_plan *plan, const char *name, struct base_error *error)
+{
+    uint32_t column;
+    if (plan->sides == 1)
+        return plan_find(plan, 0, name, &column, error);
+    char left[200], right[200];
+    join_words_columns(&plan->side[0].relation.schema, left, sizeof left);
+    join_words_columns(&plan->side[1].relation.schema, right, sizeof right);
+    return base_error_set(error, BASE_NOT_FOUND,
+                          "no input has a column \"%s\"; the columns of the left one are %s; of the right one %s", name,
+                          left, right);
 }
 
 static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint32_t column,
@@ -146,7 +161,7 @@ static enum base_status plan_resolve_item(const struct join_plan *plan, const ch
         return base_error_set(error, BASE_INVALID,
                               "--select: both sides have a column \"%s\"; write left.%s or right.%s", name, name, name);
     if (found[0] < 0 && found[1] < 0)
-        return plan_find(plan, plan->sides - 1, name, column, error);
+        return plan_find_nowhere(plan, name, error);
     *side = found[0] < 0;
     *column = (uint32_t)found[*side];
     return BASE_OK;

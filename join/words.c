@@ -56,7 +56,10 @@ void join_words_columns(const struct shuffle_schema *schema, char *text, size_t 
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t i = 0; i < schema->count; i++) {
-        const int wrote = snprintf(text + used, bytes - used, "%s%s", i > 0 ? ", " : "", schema->field[i].name);
+        const char *name = schema->field[i].name;
+        /* Quotes where a name could be taken for several, as when the wrong delimiter was used. */
+        const char *quote = name[strcspn(name, ",;|\t")] != '\0' ? "\"" : "";
+        const int wrote = snprintf(text + used, bytes - used, "%s%s%s%s", i > 0 ? ", " : "", quote, name, quote);
         if (wrote < 0 || (size_t)wrote >= bytes - used) {
             snprintf(text + bytes - 5, 5, " ...");
             return;

@@ -87,7 +87,8 @@ static void test_composite_keys(void **state)
 static void test_mistakes_are_named(void **state)
 {
     (void)state;
-    expect_error("id=nope", NULL, BASE_NOT_FOUND, "no column \"nope\"; its columns are id, label");
+    expect_error("id=nope", NULL, BASE_NOT_FOUND, "the right input has no column \"nope\"; its columns are id, label");
+    expect_error("id=id", "nope", BASE_NOT_FOUND, "the left one are id, name; of the right one id, label");
     expect_error("id", NULL, BASE_INVALID, "no '='");
     expect_error("", NULL, BASE_INVALID, "--on");
     expect_error("id=", NULL, BASE_INVALID, "missing");
