@@ -68,9 +68,10 @@ static enum cluster_limit limit_network(const struct cluster_report *report, cha
             from = i / n;
             to = i % n;
         }
-    const double rate = share((double)report->link[from * n + to], report->exchange_seconds) / (double)(1 << 30);
-    snprintf(text, text_bytes, "workers waited for the network; the fullest link, %s to %s, carried %.3f GiB/s",
-             report->node[from].name, report->node[to].name, rate);
+    const double rate = share((double)report->link[from * n + to], report->node[from].exchange_seconds) / (1 << 20);
+    const bool giga = rate >= 1024;
+    snprintf(text, text_bytes, "workers waited for the network; the fullest link, %s to %s, carried %.2f %s/s",
+             report->node[from].name, report->node[to].name, giga ? rate / 1024 : rate, giga ? "GiB" : "MiB");
     return CLUSTER_LIMIT_NETWORK;
 }
 

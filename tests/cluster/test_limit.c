@@ -75,7 +75,7 @@ static void test_waits(void **state)
     links[1 * 3 + 2] = 1 << 30;
     links[0 * 3 + 1] = 1 << 20;
     nodes[0].stalls_frame = 50;
-    assert_limit(&report, CLUSTER_LIMIT_NETWORK, "n2 to n3, carried 1.000 GiB/s");
+    assert_limit(&report, CLUSTER_LIMIT_NETWORK, "n2 to n3, carried 1.00 GiB/s");
     nodes[2].exchange_seconds = 2;
     nodes[2].stalls_input = 10;
     assert_limit(&report, CLUSTER_LIMIT_INPUT, "n3");
