@@ -292,8 +292,9 @@ enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_
     const size_t bytes = base_load_u32(link->in + link->in_begin);
     if (bytes > link_bytes_max(link))
         return base_error_set(error, BASE_PROTOCOL,
-                              "%s announced a control message of %zu bytes, at most %zu are allowed", link->peer, bytes,
-                              link_bytes_max(link));
+                              "%s announced a control message of %zu bytes, at most %zu are allowed: is that a "
+                              "millraced or millrace of this version?",
+                              link->peer, bytes, link_bytes_max(link));
     if (have - LINK_HEAD_BYTES < bytes)
         return BASE_BUSY;
     const uint8_t *at = link->in + link->in_begin + LINK_HEAD_BYTES;
