@@ -144,7 +144,8 @@ static void test_layout_fixed(void **state)
     assert_int_equal(shuffle_layout_prepare(&schema, &layout, &error), BASE_TOO_LARGE);
     assert_non_null(strstr(error.text, "\"b\""));
     shuffle_schema_free(&schema);
-    assert_int_equal(shuffle_schema_parse("a:binary(16777216)?", &schema, &error), BASE_OK); /* and a byte of null bits */
+    assert_int_equal(shuffle_schema_parse("a:binary(16777216)?", &schema, &error),
+                     BASE_OK); /* and a byte of null bits */
     assert_int_equal(shuffle_layout_prepare(&schema, &layout, &error), BASE_TOO_LARGE);
     shuffle_schema_free(&schema);
 }
