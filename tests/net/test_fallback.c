@@ -50,12 +50,19 @@ static void forbid_uring(int os_error)
         _exit(99);
 }
 
+/* The kernel counts locked memory per user: one that no other process on this machine is likely to be. */
+static uid_t lonely_user(void)
+{
+    return (uid_t)(1000000000 + getpid());
+}
+
 /* io_uring's memory counts against the limit only for an unprivileged user. */
 static void squeeze_memory(int bytes)
 {
     struct rlimit limit = {.rlim_cur = (rlim_t)bytes, .rlim_max = (rlim_t)bytes};
 
-    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || setgroups(0, NULL) != 0 || setgid(65534) != 0 ||
+        setuid(lonely_user()) != 0)
         _exit(99);
 }
 
