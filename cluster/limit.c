@@ -87,10 +87,10 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
     }
     const bool kernel = report->cpu_system_seconds > report->cpu_user_seconds;
     const double all = report->cpu_user_seconds + report->cpu_system_seconds;
-    snprintf(
-        text, text_bytes, "workers were busy %.0f %% of the time, %.0f %% of their CPU time in the %s; slowest: %s",
-        100 * busy_share(slowest), 100 * share(kernel ? report->cpu_system_seconds : report->cpu_user_seconds, all),
-        kernel ? "kernel" : "program", slowest->name);
+    snprintf(text, text_bytes, "workers of %s were busy %.0f %% of the time; %.0f %% of all CPU time went to the %s",
+             slowest->name, 100 * busy_share(slowest),
+             100 * share(kernel ? report->cpu_system_seconds : report->cpu_user_seconds, all),
+             kernel ? "kernel" : "program");
     return kernel ? CLUSTER_LIMIT_KERNEL_CPU : CLUSTER_LIMIT_USER_CPU;
 }
 
@@ -99,11 +99,11 @@ static enum cluster_limit limit_wait(const struct cluster_report *report, const 
 {
     if (stalls(slowest) > 0 && slowest->stalls_sink >= slowest->stalls_frame &&
         slowest->stalls_sink >= slowest->stalls_input) {
-        snprintf(text, text_bytes, "workers waited for their output to be written; slowest: %s", slowest->name);
+        snprintf(text, text_bytes, "workers of %s waited for their output to be written", slowest->name);
         return CLUSTER_LIMIT_OUTPUT;
     }
     if (slowest->stalls_input > slowest->stalls_frame) {
-        snprintf(text, text_bytes, "workers waited for input to be read; slowest: %s", slowest->name);
+        snprintf(text, text_bytes, "workers of %s waited for input to be read", slowest->name);
         return CLUSTER_LIMIT_INPUT;
     }
     if (report->bytes_sent > 0)
