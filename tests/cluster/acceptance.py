@@ -5,7 +5,9 @@ import os
 import sys
 
 import cases_answers as answers
+import cases_faults as faults
 import cases_input as bad_input
+import cases_limits as limits
 import cases_types as types
 from lab import ROOT, Lab
 
@@ -15,19 +17,19 @@ def answer_groups(lab, full):
     shapes = [(nodes, workers) for nodes in (1, 2, 3, 6) for workers in (1, 2)]
     for i, (nodes, workers) in enumerate(shapes):
         via = "loopback" if nodes == 2 else lab.via
-        profiles = answers.PROFILES if full else [answers.PROFILES[i % 4], answers.TIGHT]
+        profiles = list(answers.every_profile()) if full else [answers.PROFILES[i % 4], answers.TIGHT]
         cases = [("whole outputs are sqlite's", answers.whole_outputs, asked),
                  ("both engines, all sizes: one answer", answers.battery, asked, profiles)]
-        if (nodes, workers) in ((3, 2), (6, 1)):
+        if full or (nodes, workers) in ((3, 2), (6, 1)):
             cases.append(("4 KiB socket buffers, one frame per lane", answers.two_passes_of_tight_lanes))
-        if (nodes, workers) == (3, 1) or full:
-            cases.append(("generated rows", answers.generated_rows))
-            cases.append(("one key, m times n", answers.square_of_one_key, 4096))
-        if (nodes, workers) == (6, 1):
-            real = answers.RealQuestion(lab)
-            cases.append(("the package index", lambda cluster: real.compare_all(cluster)))
-        lab.group("a%d" % i, "%d x %d via %s" % (nodes, workers, via), cases,
-                  nodes=nodes, workers=workers, via=via)
+        if full or (nodes, workers) == (3, 1):
+            cases += [("generated rows", answers.generated_rows),
+                      ("one key, 4,096 x 4,096", answers.square_of_one_key, 4096)]
+        if full and (nodes, workers) == (3, 1):
+            cases.append(("one key, 65,536 x 65,536", answers.square_of_one_key, 65536, 900))
+        if full or (nodes, workers) == (6, 1):
+            cases.append(("the package index", answers.real_tables_joined))
+        lab.group("a%d" % i, "%d x %d via %s" % (nodes, workers, via), cases, nodes=nodes, workers=workers, via=via)
 
 
 def type_groups(lab, full):
@@ -48,7 +50,45 @@ def input_groups(lab, full):
               bin=bad_input.as_nobody(lab) if lab.root else None)
 
 
-GROUPS = [answer_groups, type_groups, input_groups]
+def fault_groups(lab, full):
+    kinds = list(faults.ENDLESS)
+    for via in dict.fromkeys([lab.via, "loopback"]):
+        killed = [("a node killed, %s, %s" % (kind, engine), faults.node_killed, kind, engine)
+                  for i, kind in enumerate(kinds) for j, engine in enumerate(answers.ENGINES)
+                  if full or (via == lab.via and (i + j) % 2 == 0) or (i, j) == (1, 0)]
+        stopped = [("a node stopped, " + kind, faults.node_stopped, kind) for kind in kinds
+                   if full or (via == lab.via and kind in ("output", "probe"))]
+        interrupted = [("Ctrl-C, " + kind, faults.client_interrupted, kind, faults.signal.SIGINT) for kind in kinds
+                       if full or via == lab.via]
+        cases = killed + stopped + interrupted + [
+            ("a node killed at any time", faults.node_killed_at_any_time, 60 if full else 6, 1),
+            ("the coordinator killed", faults.coordinator_killed),
+            ("strangers at every port", faults.strangers, 20 if full else 2, 1)]
+        if full or via == lab.via:
+            cases += [("an idle node stopped", faults.idle_node_stopped), ("a client killed", faults.client_killed),
+                      ("jobs in a queue", faults.jobs_queue)]
+        if via == "netns":
+            cases += [("a connection refused", faults.connection_refused), ("no way to a node", faults.way_unreachable),
+                      ("a way that is cut", faults.way_cut), ("a link down", faults.link_down),
+                      ("connections reset", faults.connections_reset)]
+        lab.group("f-" + via, "faults via " + via, cases, nodes=3, via=via)
+
+
+def limit_groups(lab, full):
+    lab.group("memory", "memory", [("a table that does not fit", limits.memory_budget),
+                                   ("buffers", limits.memory_of_buffers)], nodes=3, memory=limits.MEMORY)
+    for via in dict.fromkeys([lab.via, "loopback"]):
+        lab.group("beside-" + via, "two clusters via " + via, [("side by side", limits.side_by_side)], nodes=2, via=via)
+    lab.group("shuffle", "shuffle", [("one part for a key", limits.partitions), ("fixed-width rows", limits.fixed_rows),
+                                     ("local: on a shared file system", limits.same_files_as_own)], nodes=3, workers=2)
+    if lab.root:
+        lab.group("local", "local", [("each node its own files", limits.own_files)], nodes=3,
+                  bin=limits.shards_bin(lab))
+    else:
+        lab.skip("local: each node its own files", "mounts need root")
+
+
+GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups]
 
 
 def main():

@@ -99,34 +99,41 @@ def battery(cluster, asked, profiles):
         ask_with(cluster, question, engine, profile)
 
 
+def every_profile():
+    """The product of all sizes."""
+    for frame, lanes, chunks, morsel, socket in itertools.product(
+            ("4Ki", "64Ki", "1Mi"), ("1", "4"), (("4Ki", "2"), ("64Ki", "2"), ("64Ki", "32")), ("4Ki", "64Ki", "4Mi"),
+            ("4Ki", "0")):
+        yield ["--frame-bytes", frame, "--frames-per-lane", lanes, "--chunk-bytes", chunks[0], "--chunks", chunks[1],
+               "--morsel-bytes", morsel, "--socket-buffer", socket]
+
+
 def whole_outputs(cluster, asked):
     for i, question in enumerate(asked):
         question.compare_all(cluster, "--engine", ENGINES[i % 2], *PROFILES[i % len(PROFILES)])
 
 
-def real_tables(lab):
-    """This machine's package index where there is one."""
+def real_question(lab):
+    """This machine's package index where there is one; read and answered by sqlite once."""
+    if "real" in lab.kept:
+        return lab.kept["real"]
     folder = lab.path("packages")
     subprocess.run([os.path.join(ROOT, "deploy", "make-package-data"), folder], check=True, capture_output=True)
     pair = []
     for name in ("depends", "packages"):
-        path = "%s/%s.csv" % (folder, name)
-        records = checksum.records(path)
-        names = [column.decode() for column in next(records)]
-        kinds = dict(column.split(":") for column in names if ":" in column)
-        pair.append(tables.Table([n if ":" in n else n + ":string?" for n in names],
-                                 [tuple(tables.typed(kinds.get(n.split(":")[0], "string").rstrip("?"), text)
-                                        for n, text in zip(names, record)) for record in records]))
-    return pair
+        records = checksum.records("%s/%s.csv" % (folder, name))
+        columns = [column.decode() for column in next(records)]
+        columns = [column if ":" in column else column + ":string?" for column in columns]
+        kinds = [column.split(":")[1].rstrip("?") for column in columns]
+        pair.append(tables.Table(columns, [tuple(tables.typed(kind, text) for kind, text in zip(kinds, record))
+                                           for record in records]))
+    lab.kept["real"] = Question(lab, "real", pair, [("dependency", "package")],
+                                ["left.package", "left.dependency", "right.version"])
+    return lab.kept["real"]
 
 
-class RealQuestion(Question):
-    """Depends joined with packages; all columns are declared as they are in the files."""
-
-    def __init__(self, lab):
-        pair = real_tables(lab)
-        super().__init__(lab, "real", pair, [("dependency", "package")],
-                         ["left.package", "left.dependency", "right.version"])
+def real_tables_joined(cluster):
+    real_question(cluster.lab).compare_all(cluster)
 
 
 def two_passes_of_tight_lanes(cluster):
@@ -144,6 +151,7 @@ def two_passes_of_tight_lanes(cluster):
 def square_of_one_key(cluster, side, timeout=60):
     source = "gen:rows=%d,keys=one" % side
     report = cluster.job("join", "--left", source, "--right", source, "--on", "key=key", timeout=timeout)
+    cluster.lab.note("%.1f s" % report["seconds"])
     expect_equal(report["rows"], side * side, "matches")
     expect(report["limit"] in ("skew", "user CPU"), "limit is", report["limit"])
 
@@ -165,7 +173,8 @@ def generated_rows(cluster, pairs=None):
         for folder, source in zip(folders, (left, right)):
             cluster.job("shuffle", "--in", source, "--by", "key", "--out", folder)
             header, parts = tables.read_parts(folder)
-            made.append(tables.Table([column.decode() for column in header], [row for p, rows in parts for row in rows]))
+            made.append(tables.Table([column.decode() for column in header],
+                                     [row for part, rows in parts for row in rows]))
         answer = tables.sqlite_join(*made, [("key", "key")])
         for sources in ((left, right), folders):
             report = cluster.job("join", "--left", sources[0], "--right", sources[1], "--on", "key=key")

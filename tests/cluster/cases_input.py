@@ -2,7 +2,6 @@
 import os
 import subprocess
 
-import tables
 from lab import expect, expect_equal
 
 GOOD = b"id,name\n" + b"".join(b"%d,row %d\n" % (i, i) for i in range(2000))
@@ -40,7 +39,7 @@ def refused(cluster, says, left, *words, code=1, right=None, on="id=id"):
 
 def missing_file(cluster):
     refused(cluster, ["/nowhere.csv"], cluster.lab.path("nowhere.csv"))
-    refused(cluster, ["nothing-*.csv"], cluster.lab.path("nothing-*.csv"))
+    refused(cluster, ["no-such-*.csv"], cluster.lab.path("no-such-*.csv"))
     os.makedirs(cluster.lab.path("empty-folder"), exist_ok=True)
     refused(cluster, ["empty-folder"], cluster.lab.path("empty-folder"))
 

@@ -22,11 +22,13 @@ def encode(kind, text):
     if kind.startswith("binary"):
         return bytes.fromhex(text[2:].decode())
     if kind.startswith("decimal"):
-        return int(decimal.Decimal(text.decode()).scaleb(int(kind[8:-1].split(",")[1]), DIGITS)).to_bytes(16, "little", signed=True)
+        scaled = decimal.Decimal(text.decode()).scaleb(int(kind[8:-1].split(",")[1]), DIGITS)
+        return int(scaled).to_bytes(16, "little", signed=True)
     if kind in ("date", "timestamp"):
         passed = datetime.datetime.fromisoformat(text.decode()) - EPOCH
         return struct.pack("<i", passed.days) if kind == "date" else struct.pack("<q", passed // MICROSECOND)
-    return struct.pack("<" + CODES[kind], text == b"true" if kind == "bool" else float(text) if kind[0] == "f" else int(text))
+    value = text == b"true" if kind == "bool" else float(text) if kind.startswith("float") else int(text)
+    return struct.pack("<" + CODES[kind], value)
 
 
 def records(path):

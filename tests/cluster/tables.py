@@ -107,7 +107,8 @@ def read_parts(folder):
         header = names
         kinds = [name.decode().rsplit(":", 1)[1].rstrip("?") for name in names]
         parts.append((os.path.basename(path),
-                      [tuple(typed(kind, text) for kind, text in zip(kinds, record, strict=True)) for record in records]))
+                      [tuple(typed(kind, text) for kind, text in zip(kinds, record, strict=True))
+                       for record in records]))
     return header, parts
 
 
@@ -156,7 +157,8 @@ def stride_tables(seed, rows=3000):
     """Keys k * 2^32: the low half is always zero."""
     rng = random.Random(seed)
     return (Table(["k:int64", "n:int64"], [((i - rows // 2) * 2**32, i) for i in range(rows)]),
-            Table(["k2:int64", "t:string"], [((rng.randrange(2 * rows) - rows) * 2**32, b"t%d" % i) for i in range(rows)]))
+            Table(["k2:int64", "t:string"],
+                  [((rng.randrange(2 * rows) - rows) * 2**32, b"t%d" % i) for i in range(rows)]))
 
 
 def zipf_tables(seed, rows=4000, keys=1000, exponent=1.5):
