@@ -68,11 +68,11 @@ member_pid()
         <"$WORK/status.json"
 }
 
-# nothing_left WORD: no process of a command line with WORD in it, no namespace and no folder of that name.
-nothing_left()
+# traces WORD: processes with WORD in their command line, namespaces and folders with it in their name; sorted.
+traces()
 {
-    local word=$1 pid left
-    left=$(
+    local word=$1 pid
+    {
         for pid in /proc/[0-9]*; do
             case $(tr '\0' ' ' 2>/dev/null <"$pid/cmdline") in
             *"millraced"*"$word"*) echo "$pid $(tr '\0' ' ' <"$pid/cmdline")" ;;
@@ -80,7 +80,14 @@ nothing_left()
         done
         find /run/netns /run/millrace "${XDG_RUNTIME_DIR:-/run}/millrace" "/tmp/millrace-$(id -u)" "${TMPDIR:-/tmp}" \
             -maxdepth 1 -name "*$word*" 2>/dev/null
-    )
+    } | LC_ALL=C sort -u
+}
+
+# nothing_left WORD [BEFORE]: no trace of WORD but those in BEFORE, which `traces` had printed.
+nothing_left()
+{
+    local left
+    left=$(LC_ALL=C comm -13 <(echo "${2-}") <(traces "$1"))
     [ -z "$left" ] || {
         echo "left behind: $left"
         return 1
@@ -198,17 +205,21 @@ makes_data()
         [ "$(wc -l <"$WORK/one/depends.csv")" -eq 288001 ] && [ "$(wc -l <"$WORK/one/packages.csv")" -eq 64001 ]
 }
 
-# leaves_no_files COMMAND...: runs it with a TMPDIR of its own, which must be empty afterwards.
+# leaves_no_files COMMAND...: runs it with a TMPDIR of its own, which must be empty afterwards. COMMAND's exit code, or
+# 99, which no command has, when something was left.
 leaves_no_files()
 {
-    local status=0
+    local status=0 before
     mkdir -p "$WORK/tmp"
+    # Somebody may have kept a quick start's files, or be at one.
+    before=$(traces quickstart)
     TMPDIR=$WORK/tmp "$@" || status=$?
     [ -z "$(ls -A "$WORK/tmp")" ] || {
         echo "left behind: $(ls -A "$WORK/tmp")"
-        return 1
+        return 99
     }
-    nothing_left quickstart && return $status
+    nothing_left quickstart "$before" || return 99
+    return $status
 }
 
 answers_right()
@@ -239,10 +250,11 @@ SCRIPT
 
 interrupted_quickstart()
 {
-    local delay
+    local delay status
     for delay in 0.5 2 3; do
-        leaves_no_files timeout -s INT "$delay" deploy/quickstart --no-install --bin "$MILLRACE_BIN" || true
-        [ -z "$(ls -A "$WORK/tmp")" ] && nothing_left quickstart || return 1
+        status=0
+        leaves_no_files timeout -s INT "$delay" deploy/quickstart --no-install --bin "$MILLRACE_BIN" || status=$?
+        [ $status -ne 99 ] || return 1
     done
 }
 
