@@ -1,4 +1,5 @@
 /* Addresses as text, and listening sockets. */
+#include <netdb.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,7 +32,11 @@ static void a_name_resolves(void **state)
     (void)state;
     struct net_address address;
     struct base_error error;
+    struct addrinfo *found;
 
+    if (getaddrinfo("localhost", NULL, NULL, &found) != 0)
+        skip(); /* a minimal root without /etc/hosts */
+    freeaddrinfo(found);
     assert_int_equal(net_address_parse("localhost:7400", &address, &error), BASE_OK);
     assert_true(address.any.sa_family == AF_INET || address.any.sa_family == AF_INET6);
 }
