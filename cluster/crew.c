@@ -24,9 +24,8 @@
 
 enum {
     CREW_SIDES = 2,
-    CREW_EVENTS_MAX = 64,    /* one per step and side per job at most, far fewer */
-    CREW_FILE_OPS = 32,      /* reads and writes in flight of a worker: scans of two sides, surveys, output */
-    CREW_STRAY_SOCKETS = 64, /* connections that are not (yet) of this job */
+    CREW_EVENTS_MAX = 64, /* one per step and side per job at most, far fewer */
+    CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024
 };
 
@@ -215,7 +214,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
 {
     struct cluster_crew *crew = member->crew;
     const struct join_settings *settings = &crew->plan.settings;
-    const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + CREW_STRAY_SOCKETS,
+    const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + SHUFFLE_MESH_STRANGERS_MAX,
                                                     .file_ops_max = CREW_FILE_OPS,
                                                     .recv_chunk_bytes = settings->recv_chunk_bytes,
                                                     .recv_chunk_count = settings->recv_chunk_count,
@@ -365,7 +364,7 @@ static void *member_main(void *argument)
     snprintf(name, sizeof name, "worker-%u", member->local);
     pthread_setname_np(pthread_self(), name);
     member_pin(member);
-    const struct net_engine_config config = {.sockets_max = CREW_STRAY_SOCKETS,
+    const struct net_engine_config config = {.sockets_max = SHUFFLE_MESH_STRANGERS_MAX,
                                              .file_ops_max = CREW_FILE_OPS,
                                              .recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES,
                                              .recv_chunk_count = JOIN_RECV_CHUNK_COUNT,

@@ -345,7 +345,9 @@ static enum base_status connects_retry(struct shuffle_mesh *mesh, bool *worked, 
         mesh->retries--;
         *worked = true;
         const enum base_status status = mesh_connection_connect(mesh, i, error);
-        if (status != BASE_OK)
+        if (status == BASE_TOO_LARGE)
+            mesh_connection_retry(mesh, i); /* strangers have all sockets; they are on their way out */
+        else if (status != BASE_OK)
             return status;
     }
     return BASE_OK;

@@ -19,6 +19,9 @@ struct shuffle_mesh;
 struct shuffle_exchange;
 
 enum { SHUFFLE_TOKEN_BYTES = 16, SHUFFLE_EXCHANGES_MAX = 4 };
+/* A mesh of P workers needs an engine of P + this many sockets: its listener, a connection per other worker, and this
+ * many for callers that are strangers. Half of them may be there in silence, half may be on their way out. */
+enum { SHUFFLE_MESH_STRANGERS_MAX = 64 };
 
 struct shuffle_mesh_config {
     struct net_engine *engine;

@@ -17,7 +17,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-enum { ARRIVALS_EXTRA = 64 };
 #define RETRY_NS (20 * BASE_NS_PER_MS)
 /* For saying who one is. */
 #define GREETING_NS (2 * BASE_NS_PER_S)
@@ -102,6 +101,8 @@ void mesh_connection_close(struct mesh_connection *connection, bool abort)
 {
     if (connection->state == MESH_CLOSING)
         return;
+    if (connection->accepted && connection->peer == MESH_NOBODY)
+        connection->mesh->arrivals--;
     connection_become(connection, MESH_CLOSING);
     net_socket_close(connection->socket, abort);
 }
@@ -331,11 +332,12 @@ static enum base_status on_connected(struct mesh_connection *connection, const s
         event->os_error ? strerror(event->os_error) : "");
 }
 
-/* When too many have not said who they are, the one that has been silent longest goes. */
+/* When there are more callers than workers that are missing and some strangers, the one that has been silent longest
+ * goes, so that the engine keeps sockets for those who belong here. */
 static void arrivals_bound(struct shuffle_mesh *mesh)
 {
     struct mesh_connection *connection;
-    if (mesh->arrivals <= mesh->config.workers + ARRIVALS_EXTRA)
+    if (mesh->arrivals <= mesh->remote_count - mesh->open_count + SHUFFLE_MESH_STRANGERS_MAX / 2)
         return;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
@@ -373,19 +375,20 @@ static enum base_status on_accepted(struct mesh_connection *listener, const stru
     return BASE_OK;
 }
 
+void mesh_connection_retry(struct shuffle_mesh *mesh, uint32_t peer)
+{
+    mesh->peers[peer].retry_ns = net_engine_now_ns(mesh->config.engine) + RETRY_NS;
+    mesh->retries++;
+}
+
 static void on_closed(struct mesh_connection *connection)
 {
     struct shuffle_mesh *mesh = connection->mesh;
     const uint32_t worker = connection->peer;
-    if (worker == MESH_NOBODY) {
-        mesh->arrivals -= connection->accepted;
-    } else {
-        struct mesh_peer *peer = &mesh->peers[worker];
-        peer->connection = NULL;
-        if (!mesh->closing && worker > mesh->config.worker) {
-            peer->retry_ns = net_engine_now_ns(mesh->config.engine) + RETRY_NS;
-            mesh->retries++;
-        }
+    if (worker != MESH_NOBODY) {
+        mesh->peers[worker].connection = NULL;
+        if (!mesh->closing && worker > mesh->config.worker)
+            mesh_connection_retry(mesh, worker);
         if (mesh->closing)
             shuffle_mesh_queue_drop(mesh, worker);
     }

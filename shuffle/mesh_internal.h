@@ -58,7 +58,7 @@ struct shuffle_mesh {
     TAILQ_HEAD(, mesh_peer) stage;
     struct mesh_connection *listener;
     uint32_t remote_count, open_count; /* connections wanted; there */
-    uint32_t arrivals;                 /* connections that have not said who they are */
+    uint32_t arrivals;                 /* open connections that have not said who they are */
     uint64_t strangers;                /* closed for what they said, or for silence */
     uint32_t sends_refused;            /* by an engine whose queue was full */
     uint32_t retries;                  /* peers with a retry_ns */
@@ -101,6 +101,8 @@ bool shuffle_mesh_peer_done(const struct shuffle_mesh *mesh, uint32_t peer);
 /* mesh_connection.c */
 enum base_status mesh_connection_listen(struct shuffle_mesh *mesh, struct base_error *error);
 enum base_status mesh_connection_connect(struct shuffle_mesh *mesh, uint32_t peer, struct base_error *error);
+/* Connects again, a little later. */
+void mesh_connection_retry(struct shuffle_mesh *mesh, uint32_t peer);
 enum base_status mesh_connection_event(struct mesh_connection *connection, const struct net_event *event,
                                        struct base_error *error);
 /* Starts a send of what is queued; false: the engine refused. */

@@ -199,8 +199,9 @@ static void engine_open(struct rig *rig, uint32_t number)
     worker->number = number;
     worker->node = node_of(config, number);
     rig->node_name[number] = names[worker->node];
-    const struct net_engine_config engine_config = {
-        .sockets_max = 64, .recv_chunk_bytes = config->chunk_bytes, .recv_chunk_count = config->chunk_count};
+    const struct net_engine_config engine_config = {.sockets_max = config->workers + SHUFFLE_MESH_STRANGERS_MAX,
+                                                    .recv_chunk_bytes = config->chunk_bytes,
+                                                    .recv_chunk_count = config->chunk_count};
     assert_int_equal(net_sim_engine_open(rig->world, &engine_config, &worker->engine, &error), BASE_OK);
     assert_int_equal(net_engine_enable(worker->engine, &error), BASE_OK);
     const struct net_address address = {
@@ -307,7 +308,8 @@ void rig_open_some(struct rig *rig, const struct rig_config *config, const bool 
             continue;
         if (!config->late_open)
             rig_exchanges_open(rig, i);
-        rig_connect(rig, i);
+        if (!config->calls_late)
+            rig_connect(rig, i);
     }
 }
 

@@ -22,6 +22,7 @@ struct rig_config {
     uint32_t flush_percent;
     uint64_t memory_bytes; /* per node; 0: no limit */
     bool image, verify, drop_some, late_open;
+    bool calls_late;           /* the test calls rig_connect for each worker */
     struct net_sim_config sim; /* seed is set from seed */
 };
 

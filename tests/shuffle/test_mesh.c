@@ -506,6 +506,105 @@ static void strangers_are_turned_away(void **state)
     }
 }
 
+/* Callers who say nothing and come again when they are turned away, more of them than there are sockets. */
+enum { FLOOD = 200 };
+struct caller {
+    struct net_socket *socket; /* NULL: calls again at the next turn */
+};
+static struct caller flood[FLOOD];
+static struct net_engine *flood_engine;
+static bool flood_ebbs;
+
+static void flood_event(const struct net_event *event)
+{
+    struct caller *caller = event->context;
+    struct base_error error;
+    switch (event->kind) {
+    case NET_EVENT_CONNECTED:
+        if (event->status == BASE_OK)
+            assert_int_equal(net_socket_receive(caller->socket, &error), BASE_OK);
+        else if (event->status != BASE_CANCELLED)
+            net_socket_close(caller->socket, true);
+        break;
+    case NET_EVENT_RECEIVED:
+        if (event->status == BASE_OK)
+            net_chunk_release(flood_engine, &event->chunk);
+        else
+            net_socket_close(caller->socket, true);
+        break;
+    case NET_EVENT_CLOSED:
+        caller->socket = NULL;
+        break;
+    default:
+        break;
+    }
+}
+
+/* True when nobody is there any more. */
+static bool flood_turn(struct rig *rig)
+{
+    struct net_event events[64];
+    struct base_error error;
+    bool gone = true;
+    for (uint32_t i = 0; i < FLOOD; i++) {
+        if (!flood[i].socket && !flood_ebbs)
+            assert_int_equal(
+                net_socket_connect(flood_engine, &rig->address[1], UINT64_MAX, &flood[i], &flood[i].socket, &error),
+                BASE_OK);
+        gone &= flood[i].socket == NULL;
+    }
+    const uint32_t count = net_engine_poll(flood_engine, events, 64, 0);
+    for (uint32_t i = 0; i < count; i++)
+        flood_event(&events[i]);
+    return gone;
+}
+
+static bool connected_in_the_flood(struct rig *rig)
+{
+    flood_turn(rig);
+    return rig_all_connected(rig);
+}
+
+/* Who belongs here gets in all the same, and soon. */
+static void a_flood_of_silent_callers_keeps_nobody_out(void **state)
+{
+    (void)state;
+    for (uint32_t seed = 1; seed <= 10; seed++) {
+        struct rig_config config = plain;
+        config.seed = seed;
+        config.sim.delay_max_ns = 100000;
+        config.calls_late = true;
+        struct rig *rig = rig_new();
+        struct base_error error;
+        rig_open(rig, &config);
+        const struct net_engine_config engine = {.sockets_max = FLOOD, .recv_chunk_bytes = 64, .recv_chunk_count = 4};
+        flood_ebbs = false;
+        assert_int_equal(net_sim_engine_open(rig->world, &engine, &flood_engine, &error), BASE_OK);
+        assert_int_equal(net_engine_enable(flood_engine, &error), BASE_OK);
+        /* The flood is there first. */
+        rig_connect(rig, 1);
+        for (uint32_t i = 0; i < 1000; i++) {
+            flood_turn(rig);
+            rig_turn(rig, 1);
+            net_sim_advance(rig->world, NET_WAIT_FOREVER);
+        }
+        const uint64_t begin_ns = net_sim_now_ns(rig->world);
+        rig_connect(rig, 0);
+        assert_true(rig_run(rig, connected_in_the_flood));
+        assert_true(net_sim_now_ns(rig->world) - begin_ns < BASE_NS_PER_S);
+        flood_ebbs = true;
+        for (uint32_t i = 0; i < FLOOD; i++) {
+            if (flood[i].socket)
+                net_socket_close(flood[i].socket, true);
+        }
+        while (!flood_turn(rig))
+            net_sim_advance(rig->world, NET_WAIT_FOREVER);
+        net_engine_close(flood_engine);
+        rig_close(rig, true);
+        free(rig);
+    }
+}
+
 static void a_worker_is_let_in_once(void **state)
 {
     (void)state;
@@ -696,6 +795,7 @@ int main(void)
         cmocka_unit_test(malformed_rows),
         cmocka_unit_test(a_peer_that_goes_too_early),
         cmocka_unit_test(strangers_are_turned_away),
+        cmocka_unit_test(a_flood_of_silent_callers_keeps_nobody_out),
         cmocka_unit_test(a_worker_is_let_in_once),
         cmocka_unit_test(who_refuses_is_named_at_once),
         cmocka_unit_test(who_is_missing_is_named_in_time),
