@@ -71,6 +71,12 @@ static void payload_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint
         XXH3_64bits_update(inlet->check, bytes, count);
 }
 
+/* A cut row is there as a whole; it is the first of the next group, or of the one on offer. */
+static bool stitch_complete(const struct shuffle_inlet *inlet)
+{
+    return inlet->stitch_bytes > 0 && inlet->stitch_bytes == inlet->stitch_need;
+}
+
 enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t bytes, struct base_error *error)
 {
     if (bytes <= inlet->stitch_capacity)
@@ -88,6 +94,8 @@ enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t byt
     }
     inlet->stitch = grown;
     inlet->stitch_capacity = capacity;
+    if (inlet->group && stitch_complete(inlet))
+        inlet->group->row[0] = grown; /* the cut row is on offer, and moved */
     return BASE_OK;
 }
 
@@ -210,12 +218,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
     return BASE_OK;
 }
 
-/* Rows. A stitched row is complete when stitch_bytes == stitch_need > 0. */
-
-static bool stitch_complete(const struct shuffle_inlet *inlet)
-{
-    return inlet->stitch_bytes > 0 && inlet->stitch_bytes == inlet->stitch_need;
-}
+/* Rows. */
 
 static void stitch_copy(struct shuffle_inlet *inlet)
 {

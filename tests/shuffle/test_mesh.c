@@ -722,6 +722,48 @@ static void frames_wait_for_their_exchange(void **state)
     }
 }
 
+/* A row that was cut and waits for a busy sink lies in the stitch buffer, which grows when an exchange of wider rows
+ * comes. */
+static void a_cut_row_waits_while_an_exchange_opens(void **state)
+{
+    (void)state;
+    struct rig_config config = plain;
+    config.chunk_bytes = 88; /* the first ends 8 bytes into the first row */
+    config.sim.short_percent = 0;
+    struct rig *rig = stage_open(&config);
+    struct rig_sink *sink = &rig->worker[1].sink[0];
+    struct shuffle_schema schema;
+    struct shuffle_layout layout;
+    struct shuffle_exchange *wider;
+    struct base_error error;
+    char text[1000] = "k:int64";
+    for (uint32_t i = 0; i < 60; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ",c%u:int64", i);
+    assert_int_equal(shuffle_schema_parse(text, &schema, &error), BASE_OK);
+    assert_int_equal(shuffle_layout_prepare(&schema, &layout, &error), BASE_OK);
+    say_rows(&crowd[0]->script, rig, 5);
+    say_end(&crowd[0]->script);
+    sink->fail_with = BASE_BUSY;
+    assert_false(rig_run(rig, worker_1_received));
+    assert_int_equal(shuffle_exchange_counters(rig->worker[1].exchange[0])->rows_stitched, 1);
+    const struct shuffle_exchange_config exchange = {.mesh = rig->worker[1].mesh,
+                                                     .governor = rig->governor[1],
+                                                     .id = 1,
+                                                     .layout = &layout,
+                                                     .key = &rig->key,
+                                                     .frame_bytes = 4096,
+                                                     .frames_per_lane = 1,
+                                                     .sink = &sink->base};
+    assert_int_equal(shuffle_exchange_open(&exchange, &wider, &error), BASE_OK);
+    sink->fail_with = BASE_OK;
+    assert_true(rig_run(rig, worker_1_received));
+    assert_int_equal(sink->rows, 5);
+    shuffle_exchange_close(wider);
+    shuffle_layout_free(&layout);
+    shuffle_schema_free(&schema);
+    stage_close(rig);
+}
+
 static void both_ends_count_the_same_bytes(void **state)
 {
     (void)state;
@@ -801,6 +843,7 @@ int main(void)
         cmocka_unit_test(who_is_missing_is_named_in_time),
         cmocka_unit_test(who_hangs_up_is_called_again),
         cmocka_unit_test(frames_wait_for_their_exchange),
+        cmocka_unit_test(a_cut_row_waits_while_an_exchange_opens),
         cmocka_unit_test(both_ends_count_the_same_bytes),
         cmocka_unit_test(resets_at_any_moment),
     };
