@@ -28,8 +28,8 @@ struct mailbox {
 struct seat {
     alignas(LINE_BYTES) atomic_bool asleep;
     atomic_bool joined;
-    _Atomic uint64_t job; /* while joined */
-    struct net_engine *engine;
+    _Atomic uint64_t job;              /* while joined */
+    struct net_engine *_Atomic engine; /* may be set while a neighbour that cannot begin the job leaves it */
 };
 
 struct shuffle_mailroom {
@@ -103,14 +103,21 @@ void shuffle_mailroom_close(struct shuffle_mailroom *mailroom)
 void shuffle_mailroom_register(struct shuffle_mailroom *mailroom, uint32_t local, struct net_engine *engine)
 {
     BASE_ASSERT(local < mailroom->workers);
-    mailroom->seats[local].engine = engine;
+    atomic_store_explicit(&mailroom->seats[local].engine, engine, memory_order_release);
+}
+
+static void seat_wake(struct seat *seat)
+{
+    struct net_engine *engine = atomic_load_explicit(&seat->engine, memory_order_acquire);
+    if (engine)
+        net_engine_wake(engine);
 }
 
 static void wake_if_asleep(struct shuffle_mailroom *mailroom, uint32_t at)
 {
     struct seat *seat = &mailroom->seats[at];
-    if (atomic_exchange_explicit(&seat->asleep, false, memory_order_acq_rel) && seat->engine)
-        net_engine_wake(seat->engine);
+    if (atomic_exchange_explicit(&seat->asleep, false, memory_order_acq_rel))
+        seat_wake(seat);
 }
 
 bool shuffle_mailroom_post(struct shuffle_mailroom *mailroom, uint32_t from, uint32_t to, void *frame)
@@ -188,8 +195,8 @@ void shuffle_mailroom_leave(struct shuffle_mailroom *mailroom, uint32_t at)
      * look at us again when it falls asleep. */
     atomic_store_explicit(&mailroom->seats[at].joined, false, memory_order_release);
     for (uint32_t other = 0; other < mailroom->workers; other++) {
-        if (other != at && mailroom->seats[other].engine)
-            net_engine_wake(mailroom->seats[other].engine);
+        if (other != at)
+            seat_wake(&mailroom->seats[other]);
     }
 }
 

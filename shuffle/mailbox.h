@@ -31,12 +31,6 @@ void *shuffle_mailroom_take(struct shuffle_mailroom *mailroom, uint32_t at, uint
 void shuffle_mailroom_return(struct shuffle_mailroom *mailroom, uint32_t at, uint32_t owner, void *frame);
 void *shuffle_mailroom_take_home(struct shuffle_mailroom *mailroom, uint32_t at, uint32_t from); /* NULL: empty */
 
-/* Leaving, at a job's end: worker `at` posts nothing any more. Once all have left (everybody is woken then), what is in
- * a mailbox is the last that will ever be: a closing worker goes on taking and returning until then, so that every
- * frame gets home. A worker that never had a mesh leaves too. */
-void shuffle_mailroom_leave(struct shuffle_mailroom *mailroom, uint32_t at);
-bool shuffle_mailroom_all_left(const struct shuffle_mailroom *mailroom);
-
 /* Worker `at` is about to block. False: something arrived meanwhile, do not block. After waking call
  * shuffle_mailroom_awake. */
 bool shuffle_mailroom_sleep(struct shuffle_mailroom *mailroom, uint32_t at);
@@ -45,8 +39,9 @@ void shuffle_mailroom_awake(struct shuffle_mailroom *mailroom, uint32_t at);
 bool shuffle_mailroom_empty(const struct shuffle_mailroom *mailroom, uint32_t at);
 
 /* A worker takes part in a job from join to leave, and posts in between only; leave wakes the others. When all have
- * left (or not come yet), nothing will be posted any more: then who has emptied its mailboxes may go. The mesh does
- * these. */
+ * left (or not come yet), nothing will be posted any more: then who has emptied its mailboxes may go. Until then a
+ * closing worker goes on taking and returning, so that every frame gets home. The mesh does these; a worker that never
+ * had a mesh leaves, too. */
 void shuffle_mailroom_join(struct shuffle_mailroom *mailroom, uint32_t at, uint64_t job);
 void shuffle_mailroom_leave(struct shuffle_mailroom *mailroom, uint32_t at);
 bool shuffle_mailroom_left(const struct shuffle_mailroom *mailroom, uint64_t job);

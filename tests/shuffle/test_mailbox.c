@@ -198,6 +198,50 @@ static void threads_lose_nothing(void **state)
     base_governor_close(governor);
 }
 
+/* A worker that could not begin its job leaves while a neighbour still prepares: no race, and who came is woken. */
+
+struct newcomer {
+    struct shuffle_mailroom *mailroom;
+    struct net_engine *engine;
+};
+
+static void *newcomer_main(void *argument)
+{
+    struct newcomer *newcomer = argument;
+    shuffle_mailroom_register(newcomer->mailroom, 0, newcomer->engine);
+    shuffle_mailroom_join(newcomer->mailroom, 0, 1);
+    return NULL;
+}
+
+static void leaving_while_another_comes(void **state)
+{
+    (void)state;
+    struct base_governor *governor;
+    struct base_error error;
+    struct newcomer newcomer;
+    assert_int_equal(base_governor_open(0, &governor, &error), BASE_OK);
+    const struct net_engine_config config = {
+        .sockets_max = 4, .recv_chunk_bytes = 4096, .recv_chunk_count = 4, .governor = governor};
+    assert_int_equal(net_engine_open(NET_ENGINE_EPOLL, &config, &newcomer.engine, NULL, &error), BASE_OK);
+    assert_int_equal(net_engine_enable(newcomer.engine, &error), BASE_OK);
+    for (uint32_t round = 0; round < 200; round++) {
+        pthread_t thread;
+        struct net_event event;
+        assert_int_equal(shuffle_mailroom_open(2, CAPACITY, &newcomer.mailroom, &error), BASE_OK);
+        assert_int_equal(pthread_create(&thread, NULL, newcomer_main, &newcomer), 0);
+        shuffle_mailroom_leave(newcomer.mailroom, 1);
+        pthread_join(thread, NULL);
+        assert_false(shuffle_mailroom_left(newcomer.mailroom, 1));
+        shuffle_mailroom_leave(newcomer.mailroom, 1);
+        assert_int_equal(net_engine_poll(newcomer.engine, &event, 1, 0), 1);
+        assert_int_equal(event.kind, NET_EVENT_WOKEN);
+        shuffle_mailroom_leave(newcomer.mailroom, 0);
+        shuffle_mailroom_close(newcomer.mailroom);
+    }
+    net_engine_close(newcomer.engine);
+    base_governor_close(governor);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +249,7 @@ int main(void)
         cmocka_unit_test(leaving_a_job),
         cmocka_unit_test(not_asleep_when_something_has_come),
         cmocka_unit_test(threads_lose_nothing),
+        cmocka_unit_test(leaving_while_another_comes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
