@@ -167,7 +167,9 @@ static uint32_t sim_poll(struct net_engine *base, struct net_event *events, uint
     uint32_t take = engine->ready_count;
     if (take > 1 && net_sim_percent(world, world->config.short_percent))
         take = 1 + (uint32_t)base_random_below(&world->random, take);
-    for (; take && count < max; take--)
+    /* A wake keeps its place. */
+    uint32_t room = max - (atomic_load_explicit(&engine->woken, memory_order_relaxed) ? 1 : 0);
+    for (; take && count < room; take--)
         deliver(engine, &events[count++]);
     if (count < max)
         count += deliver_wake(engine, &events[count]);

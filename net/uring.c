@@ -222,6 +222,12 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
     unsigned head, seen = 0;
     uint32_t count = 0;
 
+    /* First, or completions that fill every poll would keep it waiting. */
+    if (atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0 &&
+        atomic_exchange(&engine->wake_pending, 0) != 0) {
+        engine->base.counters.wakeups++;
+        uring_event_fill(&events[count++], NET_EVENT_WOKEN, NULL);
+    }
     io_uring_for_each_cqe(&engine->ring, head, cqe)
     {
         if (count == max)
@@ -235,11 +241,6 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
     while (count < max && !net_list_empty(&engine->finished)) {
         struct uring_socket *socket = NET_LIST_ENTRY(engine->finished.next, struct uring_socket, finished);
         (void)uring_socket_finish(socket, &events[count++]);
-    }
-    if (count < max && atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0 &&
-        atomic_exchange(&engine->wake_pending, 0) != 0) {
-        engine->base.counters.wakeups++;
-        uring_event_fill(&events[count++], NET_EVENT_WOKEN, NULL);
     }
     return count;
 }

@@ -420,9 +420,37 @@ static void connect_refused(void **state)
     bench_close(bench);
 }
 
+/* Commands come with a wake: the one to stop must not wait until the data stops. */
+static void a_wake_comes_before_data_that_waits(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    struct bench *bench = bench_open(*state, &config);
+    uint8_t *data = bench_bytes(200000, 5);
+
+    bench_pair(bench, &client, &server);
+    for (uint32_t max = 1; max <= 4; max++) {
+        bench->events_max = max;
+        client->sent = false;
+        bench_send(client, data, 200000, 1);
+        for (uint32_t round = 0; round < 5; round++) {
+            const size_t bytes = server->bytes;
+            BENCH_UNTIL(bench, server->bytes > bytes);
+            const uint32_t woken = bench->woken[BENCH_SERVER];
+            net_engine_wake(server->engine);
+            bench_pump(bench);
+            assert_int_equal(bench->woken[BENCH_SERVER], woken + 1);
+        }
+        BENCH_UNTIL(bench, client->sent && server->bytes == 200000 * max);
+    }
+    free(data);
+    bench_close(bench);
+}
+
 const struct conformance_case conformance_socket_cases[] = {
     CONFORMANCE_CASE(chunk_boundary_at_every_offset),
     CONFORMANCE_CASE(one_event_a_poll),
+    CONFORMANCE_CASE(a_wake_comes_before_data_that_waits),
     CONFORMANCE_CASE(partial_sends_through_tiny_buffers),
     CONFORMANCE_CASE(second_send_is_busy),
     CONFORMANCE_CASE(empty_segments_count_for_nothing),
