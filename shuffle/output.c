@@ -16,6 +16,7 @@
 
 #include "base/assert.h"
 #include "shuffle/output_encode.h"
+#include "shuffle/output_plain.h"
 #include "shuffle/scan.h"
 
 enum { BUFFER_BYTES = 256 << 10, WRITES_IN_FLIGHT = 4 };
@@ -41,8 +42,9 @@ enum sync_state { SYNC_NOT_YET, SYNC_RUNNING, SYNC_DONE };
 struct shuffle_output {
     struct shuffle_output_config config;
     struct output_encoder encoder;
-    struct output_scratch image; /* of a row, for its checksum */
-    uint32_t image_bytes;        /* of the part that does not depend on string lengths */
+    struct output_scratch image; /* of a row, or of a group of plain rows, for the checksum */
+    bool plain;
+    uint32_t image_bytes; /* of the part that does not depend on string lengths */
     uint64_t rows, checksum, bytes;
 
     char *path; /* what config.path points to */
@@ -119,6 +121,24 @@ static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const
         to = put_bytes(to + 4, value, bytes);
     }
     return XXH3_64bits(output->image.data, (size_t)(to - output->image.data));
+}
+
+/* Counts as many rows as can be taken a group at a time: all, or none. */
+static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const *left, const uint8_t *const *right,
+                            uint32_t count)
+{
+    if (!output->plain)
+        return 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (left[i] == NULL || (right != NULL && right[i] == NULL)) {
+            output->plain = false; /* the images are one row's again */
+            return 0;
+        }
+    const uint8_t *const *const rows[2] = {left, right};
+    output->checksum +=
+        shuffle_output_plain_sum(&output->encoder, output->image_bytes, output->image.data, rows, count);
+    output->rows += count;
+    return count;
 }
 
 /* Buffers -------------------------------------------------------------------------------------------------------- */
@@ -271,6 +291,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
     enum base_status status = failure(output, error);
     if (status != BASE_OK)
         return status;
+    *taken += count_plain(output, left + *taken, right != NULL ? right + *taken : NULL, count - *taken);
     for (; *taken < count; ++*taken) {
         const uint8_t *const row[2] = {left[*taken], right != NULL ? right[*taken] : NULL};
         if (output->encoder.variable) {
@@ -358,7 +379,12 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
     if (image_bytes > UINT32_MAX / 2)
         return base_error_set(error, BASE_TOO_LARGE, "the selected columns make rows of %lu bytes", image_bytes);
     output->image_bytes = (uint32_t)image_bytes;
-    return scratch_reserve(output, &output->image, image_bytes + 1, error);
+    output->plain = config->kind == SHUFFLE_OUTPUT_COUNT && shuffle_output_plain(encoder, output->image_bytes);
+    const uint64_t scratch_bytes = output->plain ? OUTPUT_PLAIN_ROWS * image_bytes : image_bytes + 1;
+    const enum base_status status = scratch_reserve(output, &output->image, scratch_bytes, error);
+    if (status == BASE_OK && output->plain)
+        shuffle_output_plain_prepare(encoder, output->image_bytes, output->image.data);
+    return status;
 }
 
 static enum base_status prepare_encoder(struct shuffle_output *output, struct base_error *error)
