@@ -126,14 +126,15 @@ static enum base_status read_character(const char *option, const char *text, cha
     return BASE_OK;
 }
 
-/* Takes a copy of text into *copy. The last of several wins. */
+/* Takes a copy of text into *copy. Of two, neither may win unseen. */
 static enum base_status keep(const char *text, char **copy, struct base_error *error)
 {
-    char *made = strdup(text);
-    if (!made)
+    if (*copy)
+        return base_error_set(error, BASE_INVALID, "an option is given twice, with \"%s\" and \"%s\": give it once",
+                              *copy, text);
+    *copy = strdup(text);
+    if (!*copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
-    free(*copy);
-    *copy = made;
     return BASE_OK;
 }
 

@@ -195,7 +195,8 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
     node->peer = peer;
     node->beat_peer = 0;
     node->heard_ns = c->now_ns;
-    base_log_info("node %s is here: %u workers, %s", node->hello.name, node->hello.worker_count, node->hello.engine);
+    base_log_info("node %s is here: %u %s, %s", node->hello.name, node->hello.worker_count,
+                  node->hello.worker_count == 1 ? "worker" : "workers", node->hello.engine);
     welcome(c, peer);
     coordinator_pending_node(c, node);
 }

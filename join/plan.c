@@ -133,7 +133,8 @@ static enum base_status plan_add_item(struct join_plan *plan, uint32_t side, uin
                               SHUFFLE_COLUMNS_MAX);
     struct shuffle_field field = plan->side[side].relation.schema.field[column];
     if (shuffle_schema_find(&plan->result, field.name) >= 0) {
-        const enum base_status status = join_words_rename(&plan->result, plan_side_words[side], field.name, error);
+        const enum base_status status =
+            join_words_rename(&plan->result, plan->sides == 1 ? "in" : plan_side_words[side], field.name, error);
         if (status != BASE_OK)
             return status;
     }
@@ -199,6 +200,21 @@ static enum base_status plan_projection(struct join_side *side, struct base_erro
     return status;
 }
 
+/* A file of fixed-width rows cannot hold columns of variable length: said before any node opens it. */
+static enum base_status plan_check_output(const struct join_plan *plan, struct base_error *error)
+{
+    for (uint32_t i = 0; i < plan->result.count && plan->output == SHUFFLE_OUTPUT_FIXED; i++)
+        if (shuffle_type_variable(plan->result.field[i].type)) {
+            char type[48];
+            shuffle_field_format_type(&plan->result.field[i], type);
+            return base_error_set(error, BASE_TYPE,
+                                  "column \"%s\" is a %s: fixed-width output has no room for columns of variable "
+                                  "length; leave it out with --select, or write CSV",
+                                  plan->result.field[i].name, type);
+        }
+    return BASE_OK;
+}
+
 static enum base_status plan_check_request(const struct join_request *request, struct base_error *error)
 {
     const struct join_settings *settings = &request->settings;
@@ -243,6 +259,8 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
         status = plan_keys(&made, request->on, error);
     if (status == BASE_OK)
         status = plan_select(&made, request->select, error);
+    if (status == BASE_OK)
+        status = plan_check_output(&made, error);
     for (uint32_t side = 0; side < made.sides && status == BASE_OK; side++)
         status = plan_projection(&made.side[side], error);
     if (status == BASE_OK && request->out != NULL) {

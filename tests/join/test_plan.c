@@ -132,6 +132,21 @@ static void test_sizes_of_relations(void **state)
     shuffle_schema_free(&fixed.schema);
 }
 
+static void test_fixed_output_has_no_room_for_strings(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    struct join_request request = {
+        .kind = JOIN_JOB_SHUFFLE, .on = "id", .out = "somewhere", .output = SHUFFLE_OUTPUT_FIXED};
+    assert_int_equal(plan("id:int64,name:string?", NULL, &request, &made, &error), BASE_TYPE);
+    assert_non_null(strstr(error.text, "\"name\" is a string?"));
+    request.select = "id,id";
+    assert_int_equal(plan("id:int64,name:string?", NULL, &request, &made, &error), BASE_OK);
+    assert_string_equal(made.result.field[1].name, "in.id");
+    join_plan_free(&made);
+}
+
 static void test_placing_settles_the_settings(void **state)
 {
     (void)state;
@@ -158,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_composite_keys),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_shuffle_has_one_side),
+        cmocka_unit_test(test_fixed_output_has_no_room_for_strings),
         cmocka_unit_test(test_placing_settles_the_settings),
         cmocka_unit_test(test_sizes_of_relations),
     };
