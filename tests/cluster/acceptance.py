@@ -95,7 +95,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default=os.environ.get("MILLRACE_BIN", os.path.join(ROOT, "build/release/bin")))
     parser.add_argument("--full", action="store_true", help="everything, in minutes to an hour")
-    parser.add_argument("--patience", type=float, default=1, help="factor for all time limits (sanitizers)")
+    parser.add_argument("--patience", type=int, default=1, help="factor for all time limits (sanitizers)")
     parser.add_argument("only", nargs="*", help="patterns of cases")
     arguments = parser.parse_args()
     lab = Lab(arguments.bin, arguments.only, arguments.patience)
