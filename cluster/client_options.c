@@ -59,7 +59,7 @@ static const struct setting {
     SETTING("chunk-bytes", 4096, 1 << 24, recv_chunk_bytes),
     SETTING("chunks", 1, 32768, recv_chunk_count),
     SETTING("socket-buffer", 4096, 1 << 30, socket_buffer_bytes),
-    SETTING("morsel-bytes", 4096, UINT64_C(1) << 40, morsel_bytes),
+    SETTING("morsel-bytes", 1024, UINT64_C(1) << 40, morsel_bytes),
 #undef SETTING
 };
 
