@@ -132,7 +132,7 @@ def bad_output(cluster):
     cluster.fail(*words, "--out", file, code=1, says=[file, "exists"])
     cluster.fail(*words, "--out", lab.path("no/such/parent"), code=1, says=[lab.path("no/such")])
     out = lab.fresh("never")
-    report = cluster.job(*words, "--out", out, "--output-format", "bin", code=1)
+    report = cluster.job(*words, "--out", out, "--output-format", "bin", code=2)
     expect('"name"' in report["error"] and "variable" in report["error"], "the error says", report["error"])
     cluster.expect_no_output(out)
     runs(cluster)
