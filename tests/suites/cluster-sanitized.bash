@@ -1,0 +1,17 @@
+# shellcheck shell=bash
+# about: the part of the cluster tests that reaches most of the daemons' code, under the sanitizers (all of it: cluster-full)
+# groups: default full
+# limit: 600
+# The system's Python first: the package python3-xxhash is for that one.
+for python in /usr/bin/python3 python3; do
+    ! "$python" -c 'import sqlite3, xxhash' || break
+done
+build asan millrace millraced
+check "under the address and undefined-behaviour sanitizers" "$python" tests/cluster/acceptance.py \
+    --bin build/asan/bin --patience 4 types: "bad input:" "3 x 2 via" shuffle:
+build tsan millrace millraced
+# The thread sanitizer's shadow memory wants its fixed place: no address randomisation, where that is allowed.
+prefix=()
+! setarch -R true 2>/dev/null || prefix=(setarch -R)
+check "under the thread sanitizer" "${prefix[@]}" "$python" tests/cluster/acceptance.py \
+    --bin build/tsan/bin --patience 8 "3 x 2 via" "node killed" Ctrl-C shuffle:
