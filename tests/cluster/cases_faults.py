@@ -380,8 +380,8 @@ def way_cut(cluster):
     for here, there in (("n1", "n2"), ("n2", "n1")):
         in_namespace(cluster, here, "route", "add", "blackhole", cluster.address(there) + "/32")
     try:
-        # TCP alone shows it, by what is not acknowledged: that needs longer than a process that ends.
-        fails(cluster, job, since, ["n1", "n2"], within=3.0)
+        # TCP alone shows it, by what it repeats in vain: the busier the machine was, the longer TCP waits.
+        fails(cluster, job, since, ["n1", "n2"], within=8.0)
         baseline.expect_free(time.monotonic())
     finally:
         for here, there in (("n1", "n2"), ("n2", "n1")):
