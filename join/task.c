@@ -459,6 +459,8 @@ enum base_status join_task_open(const struct join_task_config *config, struct jo
     made->passes = config->plan->kind == JOIN_JOB_JOIN ? 2 : 1;
     const enum base_status status = task_open_parts(made, error);
     if (status != BASE_OK) {
+        if (made->mesh != NULL)
+            shuffle_mesh_close(made->mesh, true); /* it has no connection yet: closed at once */
         join_task_free(made);
         return status;
     }

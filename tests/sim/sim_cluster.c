@@ -38,6 +38,7 @@ struct sim_cluster {
     struct shuffle_morsel *morsel[2];
     uint64_t morsels[2];
     uint32_t reached[JOIN_STEP_COUNT];
+    bool staffed; /* every worker runs */
     struct sim_outcome *out;
 };
 
@@ -159,6 +160,14 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
     shuffle_worker_set_engine(worker->worker, worker->engine);
     if (node->mailroom != NULL)
         shuffle_mailroom_register(node->mailroom, w % per_node, worker->engine);
+    return BASE_OK;
+}
+
+static enum base_status sim_open_task(struct sim_cluster *cluster, uint32_t w, struct base_error *error)
+{
+    struct sim_worker *worker = &cluster->worker[w];
+    const uint32_t per_node = cluster->job->workers_per_node;
+    struct sim_node *node = &cluster->node[w / per_node];
     const struct join_task_config config = {.plan = &cluster->plan,
                                             .worker = w,
                                             .local_first = w - w % per_node,
@@ -172,7 +181,7 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
                                             .surveys = {node->surveys[0], node->surveys[1]},
                                             .report = sim_report,
                                             .context = worker};
-    status = join_task_open(&config, &worker->task, error);
+    const enum base_status status = join_task_open(&config, &worker->task, error);
     if (status == BASE_OK)
         shuffle_worker_set_task(worker->worker, join_task_base(worker->task));
     return status;
@@ -385,6 +394,10 @@ static bool sim_open(struct sim_cluster *cluster)
         sim_check(cluster, sim_open_node(cluster, n, &error), &error);
     for (uint32_t w = 0; w < cluster->workers && cluster->out->status == BASE_OK; w++)
         sim_check(cluster, sim_open_worker(cluster, w, &error), &error);
+    /* All of them, as in a real cluster: who cannot open its share has neighbours who can. */
+    cluster->staffed = cluster->out->status == BASE_OK;
+    for (uint32_t w = 0; w < cluster->workers && cluster->staffed; w++)
+        sim_check(cluster, sim_open_task(cluster, w, &error), &error);
     return cluster->out->status == BASE_OK;
 }
 
@@ -401,7 +414,7 @@ void sim_cluster_run(const struct sim_job *job, struct sim_outcome *outcome)
     if (sim_open(&cluster))
         sim_phases(&cluster);
     outcome->virtual_ns = cluster.world != NULL ? net_sim_now_ns(cluster.world) : 0;
-    if (cluster.world != NULL)
+    if (cluster.staffed)
         sim_close_tasks(&cluster);
     if (!outcome->leaked)
         sim_free(&cluster);

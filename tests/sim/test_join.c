@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -244,6 +245,25 @@ static void test_budget_too_small_is_an_error(void **state)
     assert_int_equal(outcome.status, BASE_NO_MEMORY);
 }
 
+/* A share that does not fit is refused while opening, when the mesh is there and the passes are not. */
+static void test_preload_beyond_the_budget_is_an_error(void **state)
+{
+    (void)state;
+    const struct sim_job job = {
+        .seed = 6,
+        .nodes = 2,
+        .workers_per_node = 2,
+        .request = {.kind = JOIN_JOB_JOIN, .on = "key=key"},
+        .source = {"gen:rows=400000,row=64,keys=unique,seed=3,preload=1", "gen:rows=1000,row=64,keys=unique,seed=3"},
+        .network = {.socket_buffer_bytes = 65536},
+        .memory_bytes = 9 << 20};
+    struct sim_outcome outcome;
+    sim_cluster_run(&job, &outcome);
+    check_clean(&outcome, 6);
+    assert_int_equal(outcome.status, BASE_NO_MEMORY);
+    assert_non_null(strstr(outcome.error.text, "preloaded relation"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +272,7 @@ int main(void)
         cmocka_unit_test(test_least_resources_end),
         cmocka_unit_test(test_shuffle_keeps_null_keys),
         cmocka_unit_test(test_budget_too_small_is_an_error),
+        cmocka_unit_test(test_preload_beyond_the_budget_is_an_error),
     };
     return cmocka_run_group_tests_name("sim.join", tests, make_folder, remove_folder);
 }
