@@ -34,7 +34,9 @@ class Cluster:
         self.nodes = nodes
         self.via = via or ("netns" if os.geteuid() == 0 else "loopback")
         self.name = f"bench{os.getpid()}x{nodes}"
-        self.options = ["--nodes", str(nodes), "--workers", str(workers), "--via", self.via]
+        # Nearly all of the machine, where a cluster beside other work would take half: relations are held in memory.
+        memory = int(0.92 * memory_available_bytes()) // nodes
+        self.options = ["--nodes", str(nodes), "--workers", str(workers), "--via", self.via, "--memory", str(memory)]
         if engine:
             self.options += ["--engine", engine]
 
