@@ -401,7 +401,7 @@ static void test_checksum_is_fixed(void **state)
     rows_free(&rows);
 }
 
-/* tests/shuffle/checksum.py, which the manual shows, finds the same sum in what was written. */
+/* tests/cluster/checksum.py, which the manual shows, finds the same sum in what was written. */
 static void test_checksum_script(void **state)
 {
     struct harness *harness = *state;
