@@ -159,6 +159,8 @@ enum base_status coordinator_decide(struct coordinator_job *job, struct base_err
 void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_node *node);
 bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinator_node *node,
                                  const struct cluster_message *message);
+/* Has the node of this name been told to commit or publish `job`, and not done it yet? */
+bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job, const struct coordinator_node *node);
 enum base_status coordinator_pending_add(struct cluster_coordinator *c, const struct cluster_decision *decision,
                                          struct base_error *error);
 void coordinator_pending_free(struct coordinator_pending *pending);

@@ -125,6 +125,18 @@ enum base_status coordinator_pending_add(struct cluster_coordinator *c, const st
     return BASE_OK;
 }
 
+bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job, const struct coordinator_node *node)
+{
+    const struct coordinator_pending *pending = c->pending;
+    while (pending && pending->decision.job != job)
+        pending = pending->next;
+    const int i = pending ? pending_index(pending, node->hello.name) : -1;
+    if (i < 0)
+        return false;
+    return !pending->committed[i] ||
+           (!pending->published[i] && all_of(pending->committed, pending->decision.node_count));
+}
+
 static void pending_drop(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
     struct coordinator_pending **at = &c->pending;

@@ -382,6 +382,53 @@ static void test_out_of_turn(void **state)
     }
 }
 
+/* A node whose heart beats but whose control thread hangs (in a file system, say) does not hold a job for ever, also
+ * where the job can no longer be cancelled. */
+static void hang_in_phase(enum cluster_message_kind phase, uint64_t bound_ns, uint64_t seed)
+{
+    struct rig *rig = the_rig();
+    open_complete(rig, seed, 4);
+    struct rig_client *client = stand_still(rig, phase);
+    const uint64_t told_ns = rig->now_ns;
+    assert_int_equal(await_report(rig, client, bound_ns + BASE_NS_PER_S), BASE_NODE_LOST);
+    assert_names(client, "n3");
+    assert_true(client->reported_ns + BASE_NS_PER_S >= told_ns + bound_ns); /* and not before its time */
+    assert_true(rig_until(rig, rig_is_idle, CLUSTER_RELEASE_NS + BASE_NS_PER_S));
+    memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_true(rig_is_complete(rig));
+    if (rig->decided[client->job])
+        assert_true(rig->forgotten[client->job]);
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_hung_node(void **state)
+{
+    (void)state;
+    hang_in_phase(CLUSTER_MESSAGE_RESOLVE, CLUSTER_RESOLVE_NS, 400);
+    hang_in_phase(CLUSTER_MESSAGE_COMMIT, CLUSTER_COMMIT_NS, 401);
+    hang_in_phase(CLUSTER_MESSAGE_PUBLISH, CLUSTER_COMMIT_NS, 402);
+}
+
+/* Who stops the coordinator does not wait for a node that hangs while committing. */
+static void test_stop_while_committing(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 403, 3);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_COMMIT);
+    const struct cluster_action *actions;
+    uint32_t count;
+    struct base_error error;
+    const struct cluster_event stop = {.kind = CLUSTER_EVENT_STOP};
+    assert_int_equal(cluster_coordinator_step(rig->coordinator, &stop, rig->now_ns, &actions, &count, &error), BASE_OK);
+    assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_NODE_LOST);
+    rig_run(rig, LOST_BOUND_NS);
+    assert_true(rig->stopped);
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -671,6 +718,8 @@ int main(void)
         cmocka_unit_test(test_stuck_release),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_hung_node),
+        cmocka_unit_test(test_stop_while_committing),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
