@@ -251,6 +251,13 @@ static void client_lost(struct cluster_coordinator *c, uint64_t peer)
     coordinator_client_gone(c, peer);
 }
 
+/* Throws a client out that says what no client says. No event will mention it again. */
+static void client_drop(struct cluster_coordinator *c, uint64_t peer)
+{
+    coordinator_act(c, CLUSTER_ACTION_CLOSE, peer);
+    client_lost(c, peer);
+}
+
 static void client_cancel(struct cluster_coordinator *c, uint64_t peer, uint64_t id)
 {
     struct cluster_answer *answer = &coordinator_send(c, peer, CLUSTER_MESSAGE_ANSWER, id)->answer;
@@ -286,8 +293,7 @@ static void client_message(struct cluster_coordinator *c, uint64_t peer, struct 
         client_cancel(c, peer, message->job);
         break;
     default:
-        coordinator_act(c, CLUSTER_ACTION_CLOSE, peer);
-        client_lost(c, peer);
+        client_drop(c, peer);
         break;
     }
 }
@@ -296,8 +302,13 @@ static void client_message(struct cluster_coordinator *c, uint64_t peer, struct 
 
 static void on_hello(struct cluster_coordinator *c, uint64_t peer, struct cluster_hello *hello)
 {
-    if (node_by_peer(c, peer) || is_client(c, peer)) {
-        coordinator_act(c, CLUSTER_ACTION_CLOSE, peer); /* said hello twice */
+    struct coordinator_node *known = node_by_peer(c, peer);
+    if (known) {
+        coordinator_lose_node(c, known, "it said hello twice on one connection");
+        return;
+    }
+    if (is_client(c, peer)) {
+        client_drop(c, peer);
         return;
     }
     switch (hello->role) {

@@ -429,6 +429,26 @@ static void test_stop_while_committing(void **state)
     rig_close(rig);
 }
 
+/* A peer that says hello twice is thrown out as a whole: no node and no job of it stays behind. */
+static void test_hello_twice(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 404, 4);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    struct cluster_message hello;
+    cluster_hello_fill(CLUSTER_ROLE_CLIENT, &hello);
+    rig_client_say(rig, client, &hello);
+    assert_true(rig_until(rig, rig_is_idle, 100 * BASE_NS_PER_MS));
+    memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+    run_good_job(rig);
+    client = stand_still(rig, CLUSTER_MESSAGE_START);
+    rig_node_say(rig, 2, &hello);
+    assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_NODE_LOST);
+    assert_names(client, "n3");
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -720,6 +740,7 @@ int main(void)
         cmocka_unit_test(test_out_of_turn),
         cmocka_unit_test(test_hung_node),
         cmocka_unit_test(test_stop_while_committing),
+        cmocka_unit_test(test_hello_twice),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
