@@ -19,9 +19,11 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
     job->submitted_ns = job->started_ns = job->phase_since_ns = c->now_ns;
     coordinator_send(c, client, CLUSTER_MESSAGE_ACCEPTED, job->id);
     if (c->stopping || c->queue_count >= COORDINATOR_QUEUE_MAX) {
-        base_error_set(&job->error, BASE_CANCELLED,
-                       c->stopping ? "the coordinator is being stopped" : "the queue is full: %d jobs wait",
-                       COORDINATOR_QUEUE_MAX);
+        if (c->stopping)
+            base_error_set(&job->error, BASE_CANCELLED, "the coordinator is being stopped");
+        else
+            base_error_set(&job->error, BASE_BUSY, "the queue is full: %d jobs wait; try again when some have ended",
+                           COORDINATOR_QUEUE_MAX);
         coordinator_report_send(c, job);
         coordinator_remember(c, job);
         coordinator_job_free(job);

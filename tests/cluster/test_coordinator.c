@@ -449,6 +449,29 @@ static void test_hello_twice(void **state)
     rig_close(rig);
 }
 
+/* Who finds the queue full has not cancelled anything. */
+static void test_queue_full(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 405, 3);
+    stand_still(rig, CLUSTER_MESSAGE_START);
+    struct cluster_message message;
+    struct rig_client *one = rig_client(rig);
+    for (uint32_t i = 0; i < 256; i++) {
+        memset(&message, 0, sizeof message);
+        message.kind = CLUSTER_MESSAGE_SUBMIT;
+        message.submit = rig_join();
+        rig_client_say(rig, one, &message);
+    }
+    rig_run(rig, 10 * BASE_NS_PER_MS);
+    const struct cluster_submit submit = rig_join();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_BUSY);
+    assert_int_equal(cluster_exit_code(BASE_BUSY), 1);
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -741,6 +764,7 @@ int main(void)
         cmocka_unit_test(test_hung_node),
         cmocka_unit_test(test_stop_while_committing),
         cmocka_unit_test(test_hello_twice),
+        cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
