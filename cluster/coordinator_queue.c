@@ -1,4 +1,5 @@
 /* Jobs that wait, and what must hold before one begins: nodes are here, its words make sense. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +136,22 @@ static enum base_status check_source(const struct cluster_source *source, struct
     return status;
 }
 
+/* A decision to publish is kept as JSON, whose texts are UTF-8: better said now than when the work is done. */
+static enum base_status check_out(const char *out, struct base_error *error)
+{
+    json_t *text = json_string(out);
+    if (!text)
+        return base_error_set(error, BASE_INVALID, "--out: the directory's name must be UTF-8");
+    json_decref(text);
+    return BASE_OK;
+}
+
 static enum base_status check_request(struct coordinator_job *job, struct base_error *error)
 {
+    if (job->submit.out && check_out(job->submit.out, error) != BASE_OK) {
+        job->bad_request = true;
+        return BASE_INVALID;
+    }
     for (uint32_t i = 0; i < job->submit.source_count; i++) {
         const enum base_status status = check_source(&job->submit.source[i], error);
         if (status != BASE_OK) {

@@ -167,6 +167,16 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
 
 /* ---- decisions ---- */
 
+/* Names of columns may be any bytes, JSON takes UTF-8 only: what is not becomes '?', byte by byte. */
+static void make_json_text(char *text)
+{
+    json_t *string = json_string(text);
+    for (char *byte = text; !string && *byte; byte++)
+        if ((unsigned char)*byte >= 0x80)
+            *byte = '?';
+    json_decref(string);
+}
+
 static char *success_text(const struct coordinator_job *job)
 {
     uint64_t rows = 0, checksum = 0, bytes = 0;
@@ -178,6 +188,8 @@ static char *success_text(const struct coordinator_job *job)
     char hex[32];
     snprintf(hex, sizeof hex, "%016" PRIx64, checksum);
     char *schema = shuffle_schema_format(&job->plan.result);
+    if (schema)
+        make_json_text(schema);
     json_t *object =
         json_pack("{s:I, s:s, s:i, s:s, s:I, s:s, s:I}", "job", (json_int_t)job->id, "format",
                   join_plan_extension(&job->plan), "parts", (int)job->plan.workers, "schema", schema ? schema : "",

@@ -260,6 +260,8 @@ static void on_resolve(struct rig *rig, uint32_t node, const struct cluster_mess
             shuffle_relation_parse(message->resolve.source[i].text, &answer.resolved.relation[i], &path, &error),
             BASE_OK);
         assert_null(path);
+        if (rig->column_name)
+            strcpy(answer.resolved.relation[i].schema.field[1].name, rig->column_name);
     }
     rig_node_say(rig, node, &answer);
     cluster_message_free(&answer);

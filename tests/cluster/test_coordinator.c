@@ -472,6 +472,26 @@ static void test_queue_full(void **state)
     rig_close(rig);
 }
 
+/* Names of columns may be any bytes; a decision is written as JSON all the same. A directory's name has to be UTF-8. */
+static void test_names_that_are_not_utf8(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 406, 3);
+    rig->column_name = "caf\xe9";
+    struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    if (await_report(rig, client, BASE_NS_PER_S) != BASE_OK)
+        fail_msg("%s", client->report.report.error.text);
+    rig->column_name = NULL;
+    submit.out = "/nowhere/caf\xe9";
+    client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_INVALID);
+    assert_true(client->report.report.bad_request);
+    assert_int_equal(rig->jobs_run, 1);
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -765,6 +785,7 @@ int main(void)
         cmocka_unit_test(test_stop_while_committing),
         cmocka_unit_test(test_hello_twice),
         cmocka_unit_test(test_queue_full),
+        cmocka_unit_test(test_names_that_are_not_utf8),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
