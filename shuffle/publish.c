@@ -215,14 +215,16 @@ static enum base_status write_durably(int fd, const char *path, const char *text
     return BASE_OK;
 }
 
+/* All nodes of the job write the same text to the same attempt, and one of them puts it in place: what one left that
+ * died on the way is what it, or another, goes on with. */
 static enum base_status write_success(const char *directory, const char *job, const char *final, const char *text,
                                       struct base_error *error)
 {
-    char *attempt = format_path("%s/.success-%s-XXXXXX", directory, job);
+    char *attempt = format_path("%s/.success-%s", directory, job);
     if (attempt == NULL)
         return no_memory(directory, error);
     enum base_status status;
-    const int fd = mkstemp(attempt);
+    const int fd = open(attempt, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
     if (fd < 0) {
         status = base_error_set_errno(error, errno, "cannot create %s", attempt);
         free(attempt);
@@ -230,10 +232,8 @@ static enum base_status write_success(const char *directory, const char *job, co
     }
     status = write_durably(fd, attempt, text, error);
     close(fd);
-    if (status == BASE_OK && rename(attempt, final) != 0)
-        status = base_error_set_errno(error, errno, "cannot rename %s to %s", attempt, final);
-    if (status != BASE_OK)
-        unlink(attempt);
+    if (status == BASE_OK)
+        status = put_in_place(attempt, final, error);
     free(attempt);
     return status;
 }

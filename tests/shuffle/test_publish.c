@@ -72,6 +72,12 @@ static void test_success(void **state)
     assert_false(exists("part-00002.csv"));
     assert_int_equal(shuffle_publish_commit(directory, "j1", 2, 2, "csv", &error), BASE_OK);
     assert_false(exists("_SUCCESS.json"));
+    /* a node that died when it had just begun to write it */
+    char begun[128];
+    snprintf(begun, sizeof begun, "%s/.success-j1", directory);
+    FILE *partial = fopen(begun, "w");
+    assert_int_equal(fwrite("{\"ro", 1, 4, partial), 4);
+    fclose(partial);
     for (int twice = 0; twice < 2; twice++)
         assert_int_equal(shuffle_publish_success(directory, "j1", "{\"rows\":1}\n", &error), BASE_OK);
     assert_true(exists("_SUCCESS.json"));
