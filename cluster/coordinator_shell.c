@@ -20,6 +20,9 @@
 #include "cluster/listen_policy.h"
 
 enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEERS_MAX = 4096 };
+/* Messages of a peer that are handled before others have their turn: questions without end must not keep us from
+ * answering heartbeats. */
+enum { SHELL_MESSAGES_MAX = 64 };
 /* Who connects says hello within this, and a link that is to be closed gets its last words out within it. */
 #define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
 
@@ -32,6 +35,7 @@ struct shell_peer {
     bool closing; /* no more is heard; closes when flushed */
     bool failed;  /* could not be sent to; the step is told at the end of the round */
     bool dead;    /* to be freed at the end of the round */
+    bool more;    /* messages may lie in the link for which epoll says nothing */
     uint64_t patience_ns;
     struct base_error error;
 };
@@ -176,7 +180,12 @@ static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_s
 
 static enum base_status peer_receive(struct shell *shell, struct shell_peer *peer, struct base_error *error)
 {
-    while (!peer->dead && !peer->closing) {
+    peer->more = false;
+    for (int handled = 0; !peer->dead && !peer->closing && !peer->failed; handled++) {
+        if (handled == SHELL_MESSAGES_MAX) {
+            peer->more = true;
+            break;
+        }
         struct cluster_message message;
         memset(&message, 0, sizeof message);
         enum base_status status = cluster_link_receive(peer->link, &message, &peer->error);
@@ -269,7 +278,7 @@ static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct
     for (struct shell_peer *peer = shell->peers; peer && status == BASE_OK; peer = peer->next) {
         if (peer->failed)
             status = peer_lost(shell, peer, error);
-        else if (now_ns >= cluster_link_deadline_ns(peer->link))
+        else if (peer->more || now_ns >= cluster_link_deadline_ns(peer->link))
             status = peer_ready(shell, peer, error);
         else if ((!peer->hello || peer->closing) && now_ns >= peer->patience_ns)
             peer->dead = true;
@@ -296,7 +305,7 @@ static int shell_timeout_ms(const struct shell *shell)
         deadline_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(peer->link));
         if (!peer->hello || peer->closing)
             deadline_ns = base_min_u64(deadline_ns, peer->patience_ns);
-        if (peer->failed)
+        if (peer->failed || peer->more)
             return 0;
     }
     if (deadline_ns == UINT64_MAX)

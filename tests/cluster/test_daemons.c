@@ -7,11 +7,13 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -407,6 +409,54 @@ static void test_decision_is_completed(void **state)
     assert_false(exists(path));
 }
 
+/* A client that asks without end and never listens is thrown out, and nobody else notices: a node that heard nothing
+ * for 1.2 s while its questions are answered would give up its job. */
+static void test_flood_of_questions(void **state)
+{
+    (void)state;
+    enum { BURST = 4096 };
+    const struct cluster_submit request = join_of(ENDLESS);
+    uint64_t job;
+    struct cluster_link *running = submit(&request, &job);
+    struct base_error error;
+    const struct cluster_message question = {.kind = CLUSTER_MESSAGE_LIST_JOBS};
+    uint8_t *bytes;
+    size_t count;
+    assert_int_equal(cluster_codec_encode(&question, 4, &bytes, &count, &error), BASE_OK);
+    base_store_u32(bytes, (uint32_t)(count - 4));
+    uint8_t *burst = malloc(BURST * count);
+    assert_non_null(burst);
+    for (size_t i = 0; i < BURST; i++)
+        memcpy(burst + i * count, bytes, count);
+    struct cluster_link *flooder = client_open();
+    const int fd = cluster_link_fd(flooder);
+    uint64_t longest_ns = 0;
+    const uint64_t end_ns = after_ms(3000);
+    bool thrown_out = false;
+    while (!thrown_out && base_clock_now_ns() < end_ns) {
+        for (int i = 0; i < 256 && !thrown_out; i++)
+            thrown_out = send(fd, burst, BURST * count, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN;
+        const uint64_t asked_ns = base_clock_now_ns();
+        struct cluster_link *other = client_open();
+        struct cluster_message message = {.kind = CLUSTER_MESSAGE_LIST_NODES};
+        client_ask(other, &message, CLUSTER_MESSAGE_NODES, 5000);
+        cluster_message_free(&message);
+        cluster_link_close(other);
+        longest_ns = base_max_u64(longest_ns, base_clock_now_ns() - asked_ns);
+    }
+    free(burst);
+    free(bytes);
+    cluster_link_close(flooder);
+    assert_true(thrown_out);
+    assert_true(longest_ns < 500 * BASE_NS_PER_MS);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CANCEL, .job = job};
+    struct cluster_link *other = client_open();
+    client_ask(other, &message, CLUSTER_MESSAGE_ANSWER, 2000);
+    cluster_message_free(&message);
+    cluster_link_close(other);
+    expect(running, 2000, BASE_CANCELLED, "on request");
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -444,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_node_is_stopped),
         cmocka_unit_test(test_coordinator_dies),
         cmocka_unit_test(test_decision_is_completed),
+        cmocka_unit_test(test_flood_of_questions),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
