@@ -164,7 +164,8 @@ static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_s
 {
     if (status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO) {
         peer->hello = true;
-        cluster_link_trust(peer->link);
+        if (message->hello.role == CLUSTER_ROLE_NODE) /* no request of a client is larger than a hello may be */
+            cluster_link_trust(peer->link);
         return true;
     }
     if (status == BASE_OK)

@@ -457,6 +457,20 @@ static void test_flood_of_questions(void **state)
     expect(running, 2000, BASE_CANCELLED, "on request");
 }
 
+/* A client gets no room for messages that no client has to send. */
+static void test_large_request(void **state)
+{
+    (void)state;
+    struct cluster_link *link = client_open();
+    uint8_t head[4];
+    base_store_u32(head, CLUSTER_HELLO_BYTES_MAX + 1);
+    assert_int_equal(send(cluster_link_fd(link), head, sizeof head, MSG_NOSIGNAL), sizeof head);
+    struct cluster_message message;
+    struct base_error error;
+    assert_int_equal(cluster_link_wait(link, after_ms(1000), &message, &error), BASE_PEER_CLOSED);
+    cluster_link_close(link);
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -495,6 +509,7 @@ int main(void)
         cmocka_unit_test(test_coordinator_dies),
         cmocka_unit_test(test_decision_is_completed),
         cmocka_unit_test(test_flood_of_questions),
+        cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
