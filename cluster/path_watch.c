@@ -110,7 +110,7 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
             memcpy(&info, at + sizeof attribute,
                    attribute.nla_len - sizeof attribute < sizeof info ? attribute.nla_len - sizeof attribute
                                                                       : sizeof info);
-        const size_t step = NLA_ALIGN(attribute.nla_len);
+        const size_t step = (size_t)NLA_ALIGN((size_t)attribute.nla_len);
         at += step < (size_t)(end - at) ? step : (size_t)(end - at);
     }
     if (!lost_its_way(&info))

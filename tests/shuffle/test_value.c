@@ -159,7 +159,7 @@ static void test_cases(void **state)
         const size_t bytes = shuffle_value_format(&slot, value, field.width, text);
         assert_true(bytes <= shuffle_value_text_bound(field.type, field.width));
         text[bytes] = '\0';
-        assert_string_equal(text, cases[i].canonical);
+        assert_string_equal((const char *)text, cases[i].canonical);
         assert_null(shuffle_value_parse(&field, text, bytes, again));
         assert_memory_equal(value, again, field.width);
     }
@@ -241,7 +241,7 @@ static void test_every_day(void **state)
         base_store_u32(value, (uint32_t)days);
         const size_t bytes = shuffle_value_format(&slot, value, 4, text);
         text[bytes] = '\0';
-        assert_string_equal(text, expected);
+        assert_string_equal((const char *)text, expected);
         static const int length[] = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
         const bool leap = month == 2 && year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         if (++day > length[month - 1] + leap) {
