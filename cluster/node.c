@@ -45,6 +45,8 @@ struct node {
     struct node_job job;
     uint64_t progress_ns;
     struct cluster_path_watch *watch; /* NULL: the kernel does not tell */
+    bool unsaid; /* something could not be sent: the connection is to be ended */
+    struct base_error unsaid_error;
     bool stopping;
     enum base_status fatal; /* what trying again cannot cure */
     struct base_error fatal_error;
@@ -84,20 +86,31 @@ static void node_disconnect(struct node *node, const struct base_error *why)
         base_log_warn("%s: %s; trying again", node->welcomed ? "the coordinator is lost" : "no coordinator", why->text);
         node->complained = true;
     }
-    node->welcomed = false;
+    node->welcomed = node->unsaid = false;
     node->connect_ns = base_clock_now_ns() + node->backoff_ns;
     node->backoff_ns = base_min_u64(2 * node->backoff_ns, NODE_BACKOFF_MAX_NS);
     node_job_abandon(&node->job);
 }
 
+/* An answer that cannot be sent must not be waited for: its job fails, with the reason; and if even that cannot be
+ * said, the connection ends (later: we may be deep inside of what an order does). */
 static void node_send(void *context, const struct cluster_message *message)
 {
     struct node *node = context;
     struct base_error error;
     if (!node->link)
         return;
-    if (cluster_link_send(node->link, message, base_clock_now_ns(), &error) != BASE_OK)
-        base_log_error("%s", error.text); /* the coordinator misses an answer and takes this node for lost */
+    const uint64_t now_ns = base_clock_now_ns();
+    if (cluster_link_send(node->link, message, now_ns, &error) != BASE_OK) {
+        base_log_error("%s", error.text);
+        const struct cluster_message failed = {
+            .kind = CLUSTER_MESSAGE_FAILED, .job = message->job, .failed = {.error = error}};
+        if (message->job == 0 || message->kind == CLUSTER_MESSAGE_FAILED ||
+            cluster_link_send(node->link, &failed, now_ns, NULL) != BASE_OK) {
+            node->unsaid = true;
+            node->unsaid_error = error;
+        }
+    }
     node_watch_link(node);
 }
 
@@ -283,6 +296,8 @@ static void node_time(struct node *node, uint64_t now_ns)
             node_job_look(&node->job, node->watch);
         node->progress_ns = now_ns + NODE_PROGRESS_NS;
     }
+    if (node->unsaid)
+        node_disconnect(node, &node->unsaid_error);
 }
 
 static enum base_status node_loop(struct node *node, struct base_error *error)

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -471,6 +472,46 @@ static void test_large_request(void **state)
     cluster_link_close(link);
 }
 
+/* Makes empty files whose paths are nearly as long as paths can be; their folder's path goes to path[PATH_MAX]. */
+static void make_long_files(uint32_t count, char *path)
+{
+    char name[256];
+    memset(name, 'd', 250);
+    name[250] = 0;
+    int length = snprintf(path, PATH_MAX, "%s/long", folder);
+    assert_int_equal(mkdir(path, 0755), 0);
+    while (length + 2 * 251 < PATH_MAX) {
+        length += snprintf(path + length, (size_t)(PATH_MAX - length), "/%s", name);
+        assert_int_equal(mkdir(path, 0755), 0);
+    }
+    const int fd = open(path, O_RDONLY | O_DIRECTORY);
+    assert_true(fd >= 0);
+    memset(name, 'f', 200);
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(name + 200, sizeof name - 200, "%u.bin", i);
+        const int file = openat(fd, name, O_WRONLY | O_CREAT, 0644);
+        assert_true(file >= 0);
+        close(file);
+    }
+    close(fd);
+}
+
+/* Where an answer of a node is too large to be sent, the job ends, and says so. */
+static void test_answer_too_large(void **state)
+{
+    (void)state;
+    static char source[PATH_MAX + 8];
+    char path[PATH_MAX];
+    make_long_files(CLUSTER_MESSAGE_BYTES_MAX / (PATH_MAX - 512) + 100, path);
+    snprintf(source, sizeof source, "local:%s", path);
+    struct cluster_submit request = join_of("gen:rows=1000,row=16");
+    request.source[1] =
+        (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
+    uint64_t job;
+    expect(submit(&request, &job), 10000, BASE_TOO_LARGE, "RESOLVED");
+    run_good_join(); /* and all nodes are still here */
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -510,6 +551,7 @@ int main(void)
         cmocka_unit_test(test_decision_is_completed),
         cmocka_unit_test(test_flood_of_questions),
         cmocka_unit_test(test_large_request),
+        cmocka_unit_test(test_answer_too_large),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
