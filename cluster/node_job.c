@@ -464,6 +464,8 @@ void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
 
 static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
 {
+    if (order->pass >= job->sides)
+        return base_error_set(error, BASE_PROTOCOL, "told to start pass %u of %u", order->pass + 1, job->sides);
     enum base_status status = on_lend(job, &order->lend, error);
     if (status == BASE_OK)
         status = cluster_crew_start(job->crew, order->pass, error);

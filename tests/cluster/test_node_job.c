@@ -1,0 +1,250 @@
+/* A node's part in a job with a real crew of two workers: orders in any order, workers that cannot open, and that the
+ * next job runs after each. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "cluster/node_job.h"
+
+enum { WORKERS = 2, HEARD_MAX = 64 };
+
+static struct {
+    struct base_governor *governor;
+    struct cluster_crew *crew;
+    struct node_job job;
+    uint64_t last;
+    uint32_t count;
+    struct {
+        enum cluster_message_kind kind;
+        enum join_step step;
+        uint64_t rows;
+        struct base_error error;
+    } heard[HEARD_MAX];
+} agent;
+
+static void hear(void *context, const struct cluster_message *message)
+{
+    (void)context;
+    assert_true(agent.count < HEARD_MAX);
+    agent.heard[agent.count].kind = message->kind;
+    if (message->kind == CLUSTER_MESSAGE_STEP) {
+        agent.heard[agent.count].step = message->step.step;
+        agent.heard[agent.count].rows = message->step.report.sum.rows;
+    }
+    if (message->kind == CLUSTER_MESSAGE_FAILED)
+        agent.heard[agent.count].error = message->failed.error;
+    agent.count++;
+}
+
+static int open_agent(void **state)
+{
+    (void)state;
+    memset(&agent, 0, sizeof agent);
+    struct base_error error;
+    struct cluster_crew_config config = {.workers = WORKERS, .engine = NET_ENGINE_EPOLL};
+    assert_int_equal(base_governor_open(UINT64_C(256) << 20, &agent.governor, &error), BASE_OK);
+    assert_int_equal(net_address_parse("127.0.0.1:0", &config.listen, &error), BASE_OK);
+    config.governor = agent.governor;
+    if (cluster_crew_open(&config, &agent.crew, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+    agent.job = (struct node_job){.node_name = "n1", .crew = agent.crew, .workers = WORKERS, .send = hear};
+    return 0;
+}
+
+static int close_agent(void **state)
+{
+    (void)state;
+    cluster_crew_close(agent.crew);
+    node_job_close(&agent.job);
+    assert_int_equal(base_governor_used_bytes(agent.governor), 0);
+    base_governor_close(agent.governor);
+    return 0;
+}
+
+/* Handles what the crew tells until the next message; its place. */
+static uint32_t await(void)
+{
+    const uint32_t before = agent.count;
+    const uint64_t end_ns = base_clock_now_ns() + 10 * BASE_NS_PER_S;
+    while (agent.count == before) {
+        assert_true(base_clock_now_ns() < end_ns);
+        struct pollfd fd = {.fd = cluster_crew_fd(agent.crew), .events = POLLIN};
+        poll(&fd, 1, 100);
+        struct cluster_crew_event event;
+        while (agent.count == before && cluster_crew_poll(agent.crew, &event))
+            node_job_crew_event(&agent.job, &event);
+    }
+    return before;
+}
+
+static void order(struct cluster_message *message)
+{
+    struct base_error error;
+    message->job = agent.last;
+    if (node_job_order(&agent.job, message, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+}
+
+static void order_simple(enum cluster_message_kind kind)
+{
+    struct cluster_message message = {.kind = kind};
+    order(&message);
+}
+
+static void expect_step(enum join_step step)
+{
+    const uint32_t at = await();
+    assert_int_equal(agent.heard[at].kind, CLUSTER_MESSAGE_STEP);
+    assert_int_equal(agent.heard[at].step, step);
+}
+
+static void expect_failed(enum base_status status)
+{
+    const uint32_t at =
+        agent.count && agent.heard[agent.count - 1].kind == CLUSTER_MESSAGE_FAILED ? agent.count - 1 : await();
+    assert_int_equal(agent.heard[at].kind, CLUSTER_MESSAGE_FAILED);
+    if (agent.heard[at].error.status != status)
+        fail_msg("%s", agent.heard[at].error.text);
+}
+
+/* RESOLVE and PREPARE of a shuffle of 1000 rows into tables; the answer to PREPARE is left to the caller. */
+static void begin(const struct join_settings *settings)
+{
+    struct base_error error;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE};
+    agent.last++;
+    agent.count = 0;
+    message.resolve.source_count = 1;
+    message.resolve.source[0].text = "gen:rows=1000,row=16";
+    order(&message);
+    assert_int_equal(agent.heard[0].kind, CLUSTER_MESSAGE_RESOLVED);
+
+    const struct join_request request = {.kind = JOIN_JOB_SHUFFLE,
+                                         .on = "key",
+                                         .output = SHUFFLE_OUTPUT_COUNT,
+                                         .into_table = true,
+                                         .settings = *settings};
+    struct shuffle_relation relation[2];
+    memset(relation, 0, sizeof relation);
+    char *path = NULL;
+    assert_int_equal(shuffle_relation_parse("gen:rows=1000,row=16", &relation[0], &path, &error), BASE_OK);
+    struct join_plan plan;
+    if (join_plan_make(&request, relation, &plan, &error) != BASE_OK)
+        fail_msg("%s", error.text);
+    const struct join_node node = {.name = "n1", .first = 0, .count = WORKERS};
+    const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
+    assert_int_equal(join_plan_place(&plan, agent.last, token, &node, 1, cluster_crew_addresses(agent.crew), &error),
+                     BASE_OK);
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_PREPARE;
+    message.prepare.plan = &plan;
+    message.prepare.morsel_capacity[0] = 1;
+    order(&message);
+    join_plan_free(&plan); /* emptied when the crew took it over */
+}
+
+static void start(uint32_t pass)
+{
+    struct shuffle_morsel morsel = {.end = 1000};
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_START};
+    message.start.pass = pass;
+    message.start.lend = (struct cluster_lend){.end = true, .count = 1, .morsel = &morsel};
+    order(&message);
+}
+
+static void release(bool abort)
+{
+    const uint32_t before = agent.count;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = abort}};
+    order(&message);
+    const uint32_t at = agent.count > before ? before : await();
+    assert_int_equal(agent.heard[at].kind, CLUSTER_MESSAGE_CLOSED);
+    assert_true(node_job_idle(&agent.job));
+}
+
+static void run_good_job(void)
+{
+    const struct join_settings settings = {0};
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    order_simple(CLUSTER_MESSAGE_CONNECT);
+    expect_step(JOIN_STEP_CONNECTED);
+    start(0);
+    expect_step(JOIN_STEP_FINISHED);
+    assert_int_equal(agent.heard[agent.count - 1].rows, 1000);
+    release(false);
+}
+
+static void test_job(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 3; i++)
+        run_good_job();
+}
+
+/* A coordinator that confuses itself is answered, and no assertion of ours falls. */
+static void test_orders_out_of_turn(void **state)
+{
+    (void)state;
+    const struct join_settings settings = {0};
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    order_simple(CLUSTER_MESSAGE_CONNECT);
+    order_simple(CLUSTER_MESSAGE_CONNECT);
+    expect_step(JOIN_STEP_CONNECTED);
+    start(1); /* a shuffle has one pass */
+    expect_failed(BASE_PROTOCOL);
+    release(true);
+    run_good_job();
+
+    begin(&settings);
+    start(0); /* before it is connected, and perhaps before it is open */
+    struct cluster_message lend = {.kind = CLUSTER_MESSAGE_LEND, .lend = {.end = true}};
+    order(&lend);
+    release(true);
+    run_good_job();
+
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    struct cluster_message survey = {.kind = CLUSTER_MESSAGE_SURVEY};
+    survey.survey.lend[0].end = survey.survey.lend[1].end = true;
+    order(&survey); /* of a job without one */
+    release(true);
+    run_good_job();
+}
+
+/* Both workers, or one of them, cannot open: the job fails, and everything is as before. */
+static void test_workers_cannot_open(void **state)
+{
+    (void)state;
+    const uint64_t before = base_governor_used_bytes(agent.governor);
+    /* chunks of 1 TiB for each; then of more than half of the budget, so that one of the two finds no room */
+    const struct join_settings bad[] = {{.recv_chunk_bytes = 64 << 20, .recv_chunk_count = 1 << 14},
+                                        {.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 10}};
+    for (int i = 0; i < 4; i++) {
+        begin(&bad[i % 2]);
+        expect_failed(BASE_NO_MEMORY);
+        release(true);
+        run_good_job();
+        assert_int_equal(base_governor_used_bytes(agent.governor), before);
+    }
+}
+
+int main(void)
+{
+    base_log_set_level(BASE_LOG_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_job, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_orders_out_of_turn, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
