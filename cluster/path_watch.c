@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
+
 enum { PATH_BUFFER_BYTES = 64 << 10 };
 
 /* States in which data may be under way. */
@@ -110,7 +112,7 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
             memcpy(&info, at + sizeof attribute,
                    attribute.nla_len - sizeof attribute < sizeof info ? attribute.nla_len - sizeof attribute
                                                                       : sizeof info);
-        const size_t step = (size_t)NLA_ALIGN((size_t)attribute.nla_len);
+        const size_t step = base_align_up(attribute.nla_len, NLA_ALIGNTO);
         at += step < (size_t)(end - at) ? step : (size_t)(end - at);
     }
     if (!lost_its_way(&info))

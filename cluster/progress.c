@@ -22,7 +22,7 @@ void cluster_progress_format(const struct cluster_progress *progress, uint32_t c
             done = 1;
         char bar[BAR_MAX + 1];
         memset(bar, '.', BAR_MAX);
-        memset(bar, '#', (size_t)(done * BAR_MAX));
+        memset(bar, '#', (size_t)(done * (double)BAR_MAX));
         bar[BAR_MAX] = '\0';
         used += snprintf(line + used, sizeof line - (size_t)used, "[%s] %3d%%  ", bar, (int)(done * 100));
     }
