@@ -281,7 +281,7 @@ static Wire__Publish *put_publish(struct wire_scratch *scratch, const struct clu
 static void get_publish(struct wire_reader *reader, const Wire__Publish *wire, struct cluster_publish *publish)
 {
     publish->out = wire_text(reader, "output directory", wire->out, PATH_MAX);
-    publish->text = wire_text(reader, "text of _SUCCESS.json", wire->text, CLUSTER_TEXT_BYTES_MAX);
+    publish->text = wire_text(reader, "text of _SUCCESS.json", wire->text, CLUSTER_SUCCESS_BYTES_MAX);
     if (publish->out && publish->out[0] != '/')
         wire_refuse(reader, BASE_PROTOCOL, "the output directory is not an absolute path");
 }

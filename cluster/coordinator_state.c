@@ -15,7 +15,13 @@
 
 #include "base/log.h"
 
-enum { STATE_JOBS_PER_EPOCH = 100000, STATE_FILE_BYTES_MAX = 1 << 20 };
+enum {
+    STATE_JOBS_PER_EPOCH = 100000,
+    /* a decision: its text, written as JSON once more, and up to CLUSTER_NODES_MAX nodes */
+    STATE_FILE_BYTES_MAX = 4 << 20
+};
+_Static_assert(STATE_FILE_BYTES_MAX >= 2 * CLUSTER_SUCCESS_BYTES_MAX + 256 * CLUSTER_NODES_MAX + (64 << 10),
+               "a decision that was recorded can be read again");
 
 struct cluster_state {
     int folder_fd, lock_fd;

@@ -26,7 +26,10 @@ enum {
     CLUSTER_WORKERS_MAX = 65536, /* of the whole cluster */
     CLUSTER_FILES_MAX = 1 << 20,
     CLUSTER_MORSELS_MAX = 1 << 20, /* of one message */
-    CLUSTER_TEXT_BYTES_MAX = 1 << 16
+    CLUSTER_TEXT_BYTES_MAX = 1 << 16,
+    /* _SUCCESS.json: a schema of columns whose names have every byte doubled, a type of up to 52 bytes, and JSON, which
+     * makes up to six bytes of one; the rest is numbers */
+    CLUSTER_SUCCESS_BYTES_MAX = 6 * SHUFFLE_COLUMNS_MAX * (2 * SHUFFLE_NAME_BYTES_MAX + 52) + 4096
 };
 
 /* "0.1.0 (protocol 1)": the build id that both ends must share. */

@@ -505,11 +505,46 @@ static void test_answer_too_large(void **state)
     make_long_files(CLUSTER_MESSAGE_BYTES_MAX / (PATH_MAX - 512) + 100, path);
     snprintf(source, sizeof source, "local:%s", path);
     struct cluster_submit request = join_of("gen:rows=1000,row=16");
-    request.source[1] =
-        (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
+    request.source[1] = (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
     uint64_t job;
     expect(submit(&request, &job), 10000, BASE_TOO_LARGE, "RESOLVED");
     run_good_join(); /* and all nodes are still here */
+}
+
+/* As many columns as there may be, with names as long as they may be, which all need quotes: what is told of the result
+ * fits in an order to publish, and in a decision on disk. */
+static void test_wide_output(void **state)
+{
+    (void)state;
+    char path[96], source[112], out[96], success[128];
+    snprintf(path, sizeof path, "%s/wide.csv", folder);
+    snprintf(source, sizeof source, "shared:%s", path);
+    snprintf(out, sizeof out, "%s/out-wide", folder);
+    snprintf(success, sizeof success, "%s/_SUCCESS.json", out);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < SHUFFLE_COLUMNS_MAX; i++) {
+        fprintf(file, "%s\"%04d", i ? "," : "", i);
+        for (int j = 4; j < SHUFFLE_NAME_BYTES_MAX; j++)
+            fputs("\"\"", file);
+        fputc('"', file);
+    }
+    for (int i = 0; i < SHUFFLE_COLUMNS_MAX; i++)
+        fprintf(file, "%c%d", i ? ',' : '\n', i);
+    fputc('\n', file);
+    fclose(file);
+    char on[300] = "\"0000";
+    for (int j = 4; j < SHUFFLE_NAME_BYTES_MAX; j++)
+        strcat(on, "\"\"");
+    strcat(on, "\"");
+    struct cluster_submit request = shuffle_to(source, out);
+    request.on = on;
+    struct cluster_message message;
+    run(&request, &message);
+    if (message.report.error.status != BASE_OK)
+        fail_msg("%s", message.report.error.text);
+    cluster_message_free(&message);
+    assert_true(exists(success));
 }
 
 static void test_second_coordinator_is_refused(void **state)
@@ -552,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_flood_of_questions),
         cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_answer_too_large),
+        cmocka_unit_test(test_wide_output),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
