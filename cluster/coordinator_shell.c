@@ -25,6 +25,9 @@ enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEER
 enum { SHELL_MESSAGES_MAX = 64 };
 /* Who connects says hello within this, and a link that is to be closed gets its last words out within it. */
 #define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
+/* When nobody can be let in (no descriptors left), the door stays shut this long: epoll would tell of those who wait
+ * again and again. */
+#define SHELL_SHUT_NS (UINT64_C(100) * BASE_NS_PER_MS)
 
 struct shell_peer {
     struct shell_peer *next;
@@ -47,6 +50,7 @@ struct shell {
     struct shell_peer *peers;
     uint32_t peer_count;
     uint64_t next_id;
+    uint64_t shut_until_ns; /* 0: the listener is watched */
     bool stopped;
     bool recorded; /* record is to be told to the step */
     struct cluster_event record;
@@ -230,6 +234,14 @@ static enum base_status peer_ready(struct shell *shell, struct shell_peer *peer,
     return BASE_OK;
 }
 
+static void shell_watch_door(struct shell *shell, bool open)
+{
+    struct epoll_event event = {.events = open ? EPOLLIN : 0, .data.ptr = &shell->listen_fd};
+    if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_MOD, shell->listen_fd, &event) < 0)
+        base_log_warn("cannot watch for control connections: %s", strerror(errno));
+    shell->shut_until_ns = open ? 0 : base_clock_now_ns() + SHELL_SHUT_NS;
+}
+
 static void shell_accept(struct shell *shell)
 {
     for (;;) {
@@ -237,8 +249,10 @@ static void shell_accept(struct shell *shell)
         if (fd < 0) {
             if (errno == EINTR || errno == ECONNABORTED)
                 continue;
-            if (errno != EAGAIN)
+            if (errno != EAGAIN) {
                 base_log_warn("cannot accept a control connection: %s", strerror(errno));
+                shell_watch_door(shell, false);
+            }
             return;
         }
         struct base_error error;
@@ -272,10 +286,12 @@ static void shell_accept(struct shell *shell)
     }
 }
 
-/* Deadlines of links, peers that failed while being sent to, and those that are done with. */
+/* Deadlines of links and of the door, peers that failed while being sent to, and those that are done with. */
 static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct base_error *error)
 {
     enum base_status status = BASE_OK;
+    if (shell->shut_until_ns && now_ns >= shell->shut_until_ns)
+        shell_watch_door(shell, true);
     for (struct shell_peer *peer = shell->peers; peer && status == BASE_OK; peer = peer->next) {
         if (peer->failed)
             status = peer_lost(shell, peer, error);
@@ -302,6 +318,8 @@ static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct
 static int shell_timeout_ms(const struct shell *shell)
 {
     uint64_t deadline_ns = cluster_coordinator_deadline_ns(shell->coordinator);
+    if (shell->shut_until_ns)
+        deadline_ns = base_min_u64(deadline_ns, shell->shut_until_ns);
     for (const struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
         deadline_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(peer->link));
         if (!peer->hello || peer->closing)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -547,6 +548,62 @@ static void test_wide_output(void **state)
     assert_true(exists(success));
 }
 
+static uint32_t count_descriptors(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    return count_files(path, "") - 2; /* without "." and ".." */
+}
+
+static uint64_t cpu_ticks(pid_t pid)
+{
+    char path[64];
+    unsigned long user = 0, kernel = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel), 2);
+    fclose(file);
+    return user + kernel;
+}
+
+/* A coordinator that has no descriptors left neither spins nor fills the disk with complaints, and serves who is there;
+ * later it serves the others too. */
+static void test_no_descriptors_left(void **state)
+{
+    (void)state;
+    enum { EXTRA = 8, IDLE = 2 * EXTRA };
+    struct cluster_link *there = client_open();
+    struct rlimit before;
+    assert_int_equal(prlimit(coordinator_pid, RLIMIT_NOFILE, NULL, &before), 0);
+    const struct rlimit few = {.rlim_cur = count_descriptors(coordinator_pid) + EXTRA, .rlim_max = before.rlim_max};
+    assert_int_equal(prlimit(coordinator_pid, RLIMIT_NOFILE, &few, NULL), 0);
+    struct cluster_link *idle[IDLE];
+    struct base_error error;
+    struct cluster_message message;
+    for (int i = 0; i < IDLE; i++) {
+        assert_int_equal(cluster_link_connect(&coordinator_address, after_ms(1000), &idle[i], &error), BASE_OK);
+        cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
+        assert_int_equal(cluster_link_send(idle[i], &message, base_clock_now_ns(), &error), BASE_OK);
+        cluster_link_ready(idle[i], base_clock_now_ns(), &error);
+    }
+    usleep(100 * 1000);
+    const uint64_t begin = cpu_ticks(coordinator_pid);
+    usleep(1000 * 1000);
+    const uint64_t spent = cpu_ticks(coordinator_pid) - begin;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_LIST_NODES;
+    client_ask(there, &message, CLUSTER_MESSAGE_NODES, 1000);
+    cluster_message_free(&message);
+    for (int i = 0; i < IDLE; i++)
+        cluster_link_close(idle[i]);
+    cluster_link_close(there);
+    assert_true(nodes_complete());
+    assert_int_equal(prlimit(coordinator_pid, RLIMIT_NOFILE, &before, NULL), 0);
+    if (spent > (uint64_t)sysconf(_SC_CLK_TCK) / 4)
+        fail_msg("%llu ticks of CPU in a second", (unsigned long long)spent);
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -588,6 +645,7 @@ int main(void)
         cmocka_unit_test(test_large_request),
         cmocka_unit_test(test_answer_too_large),
         cmocka_unit_test(test_wide_output),
+        cmocka_unit_test(test_no_descriptors_left),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
