@@ -199,8 +199,8 @@ class Cluster:
         raise Wrong("no records of cluster " + self.name)
 
     def down(self):
-        self.lab.clusters.discard(self)
         self.deploy("down")
+        self.lab.clusters.discard(self)
 
     def status(self):
         return json.loads(self.deploy("status", "--json", check=False).stdout)
