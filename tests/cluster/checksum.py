@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Recomputes the rows and the checksum of a result from its CSV parts: checksum.py DIR"""
+"""Recomputes rows and checksum of a result from CSV parts that millrace wrote: checksum.py FILE..."""
 import datetime
 import decimal
 import glob
@@ -46,9 +46,9 @@ def records(path):
             record = []
 
 
-def checksum(folder):
+def checksum_of_files(paths):
     rows = total = 0
-    for path in glob.glob(glob.escape(folder) + "/part-*.csv"):
+    for path in paths:
         part = records(path)
         kinds = [re.sub(rb'.*:|\?$', b"", name, flags=re.S).decode() for name in next(part)]
         for record in part:
@@ -59,5 +59,9 @@ def checksum(folder):
     return rows, total % 2**64
 
 
+def checksum(folder):
+    return checksum_of_files(glob.glob(glob.escape(folder) + "/part-*.csv"))
+
+
 if __name__ == "__main__":
-    print("%d rows, checksum %016x" % checksum(sys.argv[1]))
+    print("%d %016x" % checksum_of_files(sys.argv[1:]))
