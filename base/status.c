@@ -139,6 +139,9 @@ static void error_fill(struct base_error *error, enum base_status status, const 
     *error = fresh;
 }
 
+#undef base_error_set /* the analyser's, see the header */
+#undef base_error_set_errno
+
 enum base_status base_error_set(struct base_error *error, enum base_status status, const char *format, ...)
 {
     if (error) {

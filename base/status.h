@@ -73,4 +73,16 @@ enum base_status base_error_set(struct base_error *error, enum base_status statu
 enum base_status base_error_set_errno(struct base_error *error, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+#ifdef __clang_analyzer__
+/* The analyser sees one file at a time, and would believe that a failure can come back as BASE_OK. */
+static inline enum base_status base_status_is(enum base_status returned, enum base_status status)
+{
+    (void)returned;
+    return status;
+}
+#define base_error_set(error, status, ...) base_status_is(base_error_set(error, status, __VA_ARGS__), status)
+#define base_error_set_errno(error, errno_value, ...)                                                                  \
+    base_status_is(base_error_set_errno(error, errno_value, __VA_ARGS__), BASE_IO)
+#endif
+
 #endif
