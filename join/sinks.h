@@ -29,7 +29,7 @@ void join_probe_sink_turn(struct shuffle_sink *sink, uint32_t output_rows_max);
 bool join_probe_sink_spent(const struct shuffle_sink *sink);
 /* Gives collected pairs to the output: BASE_OK when none is left, BASE_BUSY when the output has no room yet. The end of
  * a probe calls it until OK. */
-enum base_status join_probe_sink_drain(struct shuffle_sink *sink, struct base_error *error);
+enum base_status join_probe_sink_drain(struct shuffle_sink *base, struct base_error *error);
 void join_sink_close(struct shuffle_sink *sink);
 
 #endif

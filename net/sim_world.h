@@ -194,15 +194,15 @@ void net_sim_link_free(struct sim_link *link);
 
 /* sim_socket.c */
 
-enum base_status net_sim_adopt(struct net_engine *engine, int fd, void *context, struct net_socket **socket,
+enum base_status net_sim_adopt(struct net_engine *base, int fd, void *context, struct net_socket **socket,
                                struct base_error *error);
-enum base_status net_sim_accept(struct net_socket *listener, struct base_error *error);
-enum base_status net_sim_connect(struct net_engine *engine, const struct net_address *address, uint64_t deadline_ns,
+enum base_status net_sim_accept(struct net_socket *base, struct base_error *error);
+enum base_status net_sim_connect(struct net_engine *base, const struct net_address *address, uint64_t deadline_ns,
                                  void *context, struct net_socket **socket, struct base_error *error);
-enum base_status net_sim_receive(struct net_socket *socket, struct base_error *error);
-enum base_status net_sim_send(struct net_socket *socket, struct net_send_op *op);
-void net_sim_shutdown(struct net_socket *socket);
-void net_sim_socket_close(struct net_socket *socket, _Bool abort);
+enum base_status net_sim_receive(struct net_socket *base, struct base_error *error);
+enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op);
+void net_sim_shutdown(struct net_socket *base);
+void net_sim_socket_close(struct net_socket *base, _Bool abort);
 /* Something changed at the other end or in the pipes: goes on with what waited for it. */
 void net_sim_socket_nudge(struct sim_socket *socket);
 /* A connection may wait. */
@@ -217,7 +217,7 @@ void net_sim_closed_delivered(struct sim_socket *socket);
 
 /* sim_file.c */
 
-enum base_status net_sim_file_submit(struct net_engine *engine, struct net_file_op *op);
+enum base_status net_sim_file_submit(struct net_engine *base, struct net_file_op *op);
 void net_sim_file_delivered(struct sim_engine *engine, struct net_file_op *op);
 
 #endif

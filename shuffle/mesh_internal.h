@@ -91,10 +91,10 @@ void shuffle_mesh_group_give(struct shuffle_mesh *mesh, struct shuffle_group *gr
 
 /* mesh.c: for connections. */
 const char *shuffle_mesh_node(const struct shuffle_mesh *mesh, uint32_t worker);
-/* The peer may have something to start at the next kick. */
-void shuffle_mesh_stage(struct shuffle_mesh *mesh, uint32_t peer);
+/* That peer may have something to start at the next kick. */
+void shuffle_mesh_stage(struct shuffle_mesh *mesh, uint32_t worker);
 /* Frames for that peer that are not in flight go home. */
-void shuffle_mesh_queue_drop(struct shuffle_mesh *mesh, uint32_t peer);
+void shuffle_mesh_queue_drop(struct shuffle_mesh *mesh, uint32_t worker);
 /* Have all attached exchanges heard the end of that worker's stream, and have they said theirs? */
 bool shuffle_mesh_peer_done(const struct shuffle_mesh *mesh, uint32_t peer);
 

@@ -72,8 +72,8 @@ struct rig {
 void rig_open(struct rig *rig, const struct rig_config *config);
 /* As rig_open for the workers that are not absent. */
 void rig_open_some(struct rig *rig, const struct rig_config *config, const bool *absent);
-void rig_exchanges_open(struct rig *rig, uint32_t worker);
-void rig_connect(struct rig *rig, uint32_t worker);
+void rig_exchanges_open(struct rig *rig, uint32_t number);
+void rig_connect(struct rig *rig, uint32_t number);
 /* One turn of one worker; true when something moved. Errors are kept in worker->error. */
 bool rig_turn(struct rig *rig, uint32_t worker);
 /* Turns until `done` or nothing can move. False: a worker failed, or nothing moves and it is not done (a deadlock). */
