@@ -125,6 +125,7 @@ static enum base_status place(struct cluster_coordinator *c, struct coordinator_
     uint32_t workers = 0;
     for (uint32_t n = 0; n < job->node_count; n++)
         workers += job->node[n].node->hello.worker_count;
+    BASE_ASSERT(job->node_count > 0 && workers > 0);
     struct join_node *node = calloc(job->node_count, sizeof *node);
     struct net_address *address = calloc(workers, sizeof *address);
     enum base_status status = BASE_NO_MEMORY;
@@ -192,6 +193,7 @@ static enum base_status cut(struct coordinator_job *job, uint32_t side, struct b
 enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
     const uint32_t sides = job->submit.source_count;
+    BASE_ASSERT(sides <= 2);
     struct shuffle_relation relation[2];
     memset(relation, 0, sizeof relation);
     enum base_status status = BASE_OK;

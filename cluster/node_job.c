@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "shuffle/publish.h"
 
@@ -267,11 +268,14 @@ static void say_surveyed(struct node_job *job)
     struct cluster_message message;
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_SURVEYED;
+    struct shuffle_survey *survey[2] = {NULL, NULL};
+    const uint32_t sides = job->sides;
+    BASE_ASSERT(sides <= 2);
     bool complete = true;
-    for (uint32_t side = 0; side < job->sides; side++) {
+    for (uint32_t side = 0; side < sides; side++) {
         const struct node_side *of = &job->side[side];
         struct shuffle_survey *found = calloc(of->survey_count + 1, sizeof *found);
-        message.surveyed.survey[side] = found;
+        message.surveyed.survey[side] = survey[side] = found;
         message.surveyed.count[side] = of->survey_count;
         complete &= found != NULL;
         for (uint64_t i = 0; found && i < of->survey_count; i++) {
@@ -284,8 +288,8 @@ static void say_surveyed(struct node_job *job)
         say(job, &message);
     else if (base_error_set(&error, BASE_NO_MEMORY, "no memory for the result of a survey") != BASE_OK)
         say_failed(job, job->id, &error);
-    free(message.surveyed.survey[0]);
-    free(message.surveyed.survey[1]);
+    free(survey[0]);
+    free(survey[1]);
 }
 
 /* ---- steps and ends ---- */

@@ -98,29 +98,31 @@ static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint
 static enum base_status plan_keys(struct join_plan *plan, const char *on, struct base_error *error)
 {
     const char *at = on != NULL ? on : "";
+    const uint32_t sides = plan->sides;
+    BASE_ASSERT(sides <= 2);
     enum base_status status;
     do {
         char name[2][SHUFFLE_NAME_BYTES_MAX + 1];
         uint32_t column[2] = {0, 0};
         if (plan->side[0].key.count == SHUFFLE_KEY_PARTS_MAX)
             return base_error_set(error, BASE_TOO_LARGE, "a key has at most %d columns", SHUFFLE_KEY_PARTS_MAX);
-        status = join_words_name(&at, plan->sides == 2 ? "=" : ",", name[0], error);
-        if (status == BASE_OK && plan->sides == 2 && *at++ != '=')
+        status = join_words_name(&at, sides == 2 ? "=" : ",", name[0], error);
+        if (status == BASE_OK && sides == 2 && *at++ != '=')
             return base_error_set(error, BASE_INVALID, "--on wants left=right[,left=right ...], but \"%s\" has no '='",
                                   on != NULL ? on : "");
-        if (status == BASE_OK && plan->sides == 2)
+        if (status == BASE_OK && sides == 2)
             status = join_words_name(&at, ",", name[1], error);
-        for (uint32_t side = 0; side < plan->sides && status == BASE_OK; side++)
+        for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
             status = plan_find(plan, side, name[side], &column[side], error);
         if (status != BASE_OK)
             return status;
         const struct shuffle_field *a = &plan->side[0].relation.schema.field[column[0]];
-        const struct shuffle_field *b = plan->sides == 2 ? &plan->side[1].relation.schema.field[column[1]] : a;
+        const struct shuffle_field *b = sides == 2 ? &plan->side[1].relation.schema.field[column[1]] : a;
         enum shuffle_key_class class;
         status = shuffle_key_pair_class(a, b, &class, error);
         if (status != BASE_OK)
             return status;
-        for (uint32_t side = 0; side < plan->sides; side++)
+        for (uint32_t side = 0; side < sides; side++)
             plan_add_key(plan, side, column[side], class);
     } while (*at++ == ',');
     return BASE_OK;
@@ -128,6 +130,7 @@ static enum base_status plan_keys(struct join_plan *plan, const char *on, struct
 
 static enum base_status plan_add_item(struct join_plan *plan, uint32_t side, uint32_t column, struct base_error *error)
 {
+    BASE_ASSERT(side < 2);
     if (plan->item_count == SHUFFLE_COLUMNS_MAX)
         return base_error_set(error, BASE_TOO_LARGE, "the result would have more than %d columns; use --select",
                               SHUFFLE_COLUMNS_MAX);
@@ -307,8 +310,9 @@ enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uin
     uint32_t workers = 0;
     for (uint32_t i = 0; i < node_count; i++)
         workers += node[i].count;
+    BASE_ASSERT(workers > 0); /* a node without one is not let in */
     plan->node = calloc(node_count, sizeof *node);
-    plan->address = calloc(workers > 0 ? workers : 1, sizeof *address);
+    plan->address = calloc(workers, sizeof *address);
     if (plan->node == NULL || plan->address == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan of %u workers", workers);
     memcpy(plan->node, node, node_count * sizeof *node);

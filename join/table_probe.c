@@ -104,6 +104,7 @@ static void group_size(const struct probe *probe, struct probe_group *group)
     const uint32_t space = probe->pairs_max - probe->pairs;
     const uint64_t filling = base_max_u64(space / probe->table->chain_mean, 1);
     group->rows = (uint32_t)base_min_u64(base_min_u64(left, PROBE_GROUP), filling);
+    BASE_ASSERT_SLOW(group->rows > 0);
     group->depth = PROBE_MATCHES / group->rows;
 }
 
@@ -192,6 +193,7 @@ ALWAYS_INLINE bool group_hand_out(struct probe *probe, unsigned kind, const stru
         const uint8_t *row = rows->row[rows->next];
         const uint8_t *entry = NULL;
         for (uint32_t j = 0; j < taken; j++) {
+            /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): `found` of them are there, see group_find */
             entry = group->match[j * group->rows + i];
             pair_put(probe, entry_row(kind, entry), row);
         }
@@ -225,7 +227,7 @@ ALWAYS_INLINE void probe_run(struct probe *probe, unsigned kind)
     uint32_t prefetched = rows->next;
     while (rows->next < rows->count && probe->pairs < probe->pairs_max) {
         const uint32_t left = rows->count - rows->next;
-        const uint32_t ahead = rows->next + (uint32_t)base_min_u64(left, 2 * PROBE_GROUP);
+        const uint32_t ahead = rows->next + (uint32_t)base_min_u64(left, UINT64_C(2) * PROBE_GROUP);
         if (prefetched < ahead) {
             heads_prefetch(probe->table, rows->hash + prefetched, ahead - prefetched);
             prefetched = ahead;

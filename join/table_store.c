@@ -375,6 +375,7 @@ free_record:
 static uint64_t chain_mean(const struct join_table *table)
 {
     const uint64_t heads = directory_heads(table), sample = base_min_u64(heads, HEADS_SAMPLED);
+    BASE_ASSERT(sample > 0);
     uint64_t used = 0;
     for (uint64_t i = 0; i < sample; i++)
         used += table->head[i] != 0;
