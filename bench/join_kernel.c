@@ -72,7 +72,7 @@ static void batch_prepare(struct bench *bench, uint64_t (*key)(const struct sett
 {
     const uint32_t row_bytes = bench->settings->row_bytes;
     for (uint32_t i = 0; i < count; i++) {
-        uint8_t *row = bench->image + i * row_bytes;
+        uint8_t *row = bench->image + (size_t)i * row_bytes;
         base_store_u64(row, key(bench->settings, first + i));
         base_store_u64(row + row_bytes - 8, first + i);
         bench->row[i] = row;

@@ -345,7 +345,7 @@ enum base_status cluster_link_wait(struct cluster_link *link, uint64_t deadline_
         const uint32_t interest = cluster_link_interest(link);
         struct pollfd poll_fd = {
             .fd = link->fd, .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))};
-        if (poll(&poll_fd, 1, (int)base_min_u64(wait_ms, 1000 * 1000)) < 0 && errno != EINTR)
+        if (poll(&poll_fd, 1, (int)base_min_u64(wait_ms, UINT64_C(1000) * 1000)) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for %s", link->peer);
         status = cluster_link_ready(link, base_clock_now_ns(), error);
         if (status == BASE_OK)

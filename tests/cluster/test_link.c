@@ -95,7 +95,7 @@ static void test_large_message(void **state)
     struct cluster_message message;
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_LEND;
-    message.lend.count = 500 * 1000;
+    message.lend.count = UINT64_C(500) * 1000;
     message.lend.morsel = calloc(message.lend.count, sizeof *message.lend.morsel);
     for (uint64_t i = 0; i < message.lend.count; i++)
         message.lend.morsel[i] = (struct shuffle_morsel){.begin = i << 22, .end = (i + 1) << 22, .index = i};

@@ -26,7 +26,7 @@ static struct cluster_report make_report(uint32_t nodes)
         snprintf(names[i], sizeof names[i], "n%u", i + 1);
         node[i] = (struct cluster_node_report){.name = names[i],
                                                .workers = 2,
-                                               .rows = 10 * i,
+                                               .rows = UINT64_C(10) * i,
                                                .bytes_sent = 1000 + i,
                                                .exchange_seconds = i == 1 ? 0.5 : 0.25,
                                                .stalls_sink = 7};

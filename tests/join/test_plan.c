@@ -122,7 +122,7 @@ static void test_sizes_of_relations(void **state)
     assert_true(join_plan_relation_bytes(&vast) == UINT64_MAX);
     assert_true(join_plan_relation_rows(&vast) == SHUFFLE_GENERATED_ROWS_MAX);
     shuffle_relation_free(&vast);
-    struct shuffle_file file = {.bytes = 1000 * (8 + 2 + 1)};
+    struct shuffle_file file = {.bytes = UINT64_C(1000) * (8 + 2 + 1)};
     struct shuffle_relation fixed = relation("a:int64,b:int16?", 0);
     fixed.placement = SHUFFLE_SHARED;
     fixed.format = SHUFFLE_FORMAT_FIXED;

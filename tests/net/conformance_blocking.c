@@ -82,7 +82,7 @@ static void an_idle_socket_passes_its_turn_on(void **state)
     config.recv_chunk_bytes = CHUNK;
     config.recv_chunk_count = 2;
     struct bench *bench = bench_open(*state, &config);
-    uint8_t *data = bench_bytes(4 * CHUNK, 11);
+    uint8_t *data = bench_bytes((size_t)4 * CHUNK, 11);
 
     bench_pair(bench, &idle_client, &idle);
     bench_pair(bench, &busy_client, &busy);
@@ -92,7 +92,7 @@ static void an_idle_socket_passes_its_turn_on(void **state)
     bench_send(idle_client, data, CHUNK, 1); /* and the other: the next look for a chunk finds none */
     BENCH_UNTIL(bench, idle->held_count == 1);
     bench_pump_for(bench, 2 * BASE_NS_PER_MS);
-    bench_send(busy_client, data + CHUNK, 3 * CHUNK, 1);
+    bench_send(busy_client, data + CHUNK, (size_t)3 * CHUNK, 1);
     bench_pump_for(bench, 2 * BASE_NS_PER_MS);
 
     bench_release(idle);

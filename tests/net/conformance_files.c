@@ -60,7 +60,7 @@ static void files_are_written_and_read(void **state)
     assert_int_equal(bench->file_event.status, BASE_OK);
     assert_int_equal(bench->file_event.bytes, 4099);
     assert_memory_equal(back, data + FILE_BYTES - 4099, 4099);
-    op.offset = 2 * FILE_BYTES;
+    op.offset = UINT64_C(2) * FILE_BYTES;
     file_run(bench, &op);
     assert_int_equal(bench->file_event.status, BASE_OK);
     assert_int_equal(bench->file_event.bytes, 0);
@@ -126,11 +126,13 @@ static void files_beyond_the_limit_are_busy(void **state)
     struct bench *bench = bench_open(*state, &config);
     int fd = file_make();
     struct net_file_op ops[OPS + 1];
-    uint8_t *data = bench_bytes(OPS * 1000, 2), back[OPS * 1000];
+    uint8_t *data = bench_bytes((size_t)OPS * 1000, 2), back[OPS * 1000];
 
-    for (uint32_t i = 0; i <= OPS; i++)
-        ops[i] = (struct net_file_op){
-            .kind = NET_FILE_WRITE, .fd = fd, .buffer = data + i * 1000, .bytes = 1000, .offset = i * 1000};
+    for (uint32_t i = 0; i <= OPS; i++) {
+        const size_t at = (size_t)i * 1000;
+        ops[i] =
+            (struct net_file_op){.kind = NET_FILE_WRITE, .fd = fd, .buffer = data + at, .bytes = 1000, .offset = at};
+    }
     for (uint32_t i = 0; i < OPS; i++)
         assert_int_equal(net_file_submit(bench->engines[BENCH_CLIENT], &ops[i]), BASE_OK);
     assert_int_equal(net_file_submit(bench->engines[BENCH_CLIENT], &ops[OPS]), BASE_BUSY);

@@ -441,7 +441,7 @@ static void a_wake_comes_before_data_that_waits(void **state)
             bench_pump(bench);
             assert_int_equal(bench->woken[BENCH_SERVER], woken + 1);
         }
-        BENCH_UNTIL(bench, client->sent && server->bytes == 200000 * max);
+        BENCH_UNTIL(bench, client->sent && server->bytes == UINT64_C(200000) * max);
     }
     free(data);
     bench_close(bench);

@@ -48,7 +48,7 @@ static enum base_status submit(struct bench *bench, uint32_t i, enum net_file_ki
                                          .fd = bench->fd,
                                          .buffer = bench->blocks[i],
                                          .bytes = kind == NET_FILE_SYNC ? 0 : BLOCK_BYTES,
-                                         .offset = i * BLOCK_BYTES,
+                                         .offset = (uint64_t)i * BLOCK_BYTES,
                                          .context = &bench->ops[i],
                                          .tag = 7};
     return net_file_submit(bench->engine, &bench->ops[i]);

@@ -124,7 +124,7 @@ static struct rig_batch *batch_make(struct rig *rig, uint32_t worker, uint32_t e
     struct rig_batch *batch = calloc(1, sizeof *batch);
     assert_non_null(batch);
     const uint32_t columns = rig->schema.count;
-    const uint64_t seed = base_random_mix(rig->config.seed * 1000 + worker * 10 + exchange);
+    const uint64_t seed = base_random_mix(rig->config.seed * 1000 + UINT64_C(10) * worker + exchange);
     batch->memory = calloc(columns, sizeof *batch->memory);
     batch->batch.column = calloc(columns, sizeof *batch->batch.column);
     batch->batch.rows = rows;
@@ -138,7 +138,7 @@ static struct rig_batch *batch_make(struct rig *rig, uint32_t worker, uint32_t e
     }
     shuffle_key_hash_batch(&rig->key, &rig->layout, &batch->batch, batch->hash, NULL);
     shuffle_route_hash(batch->hash, rows, rig->config.workers, batch->destination);
-    uint64_t largest = 0;
+    uint64_t largest = 1;
     for (uint32_t i = 0; i < rows; i++)
         largest = base_max_u64(largest, shuffle_batch_row_bytes(&rig->layout, &batch->batch, i));
     uint8_t *row = malloc(largest);

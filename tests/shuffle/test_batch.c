@@ -130,9 +130,9 @@ static void an_image_is_its_rows(void **state)
     for (uint32_t i = 0; i < ROWS; i++) {
         memset(row, 0x11, sizeof row);
         assert_int_equal(shuffle_batch_encode_row(&table.layout, &batch, i, row), bytes);
-        assert_memory_equal(image + i * bytes, row, bytes);
+        assert_memory_equal(image + (size_t)i * bytes, row, bytes);
     }
-    assert_int_equal(image[ROWS * bytes], 0xee);
+    assert_int_equal(image[(size_t)ROWS * bytes], 0xee);
     table_close(&table);
 }
 

@@ -192,7 +192,7 @@ static void memory_for_few_frames_is_enough(void **state)
         config.frame_bytes = 65536;
         config.rows = 30000;
         /* Room for 3 of a worker's 16 frames, four workers a node. */
-        config.memory_bytes = 4 * (8 * 4096 + 3 * 69632);
+        config.memory_bytes = UINT64_C(4) * (8 * 4096 + 3 * 69632);
         run_one(&config);
     }
 }

@@ -47,7 +47,7 @@ static void test_any_cut(void **state)
     struct text image = {0}, expected[2] = {{0}, {0}};
     struct shuffle_relation relation = fixed_relation(*state, &image);
     static const uint32_t projection[] = {3, 0, 3};
-    static const uint64_t morsels[] = {1, 100, 15 * 1024, 1 << 20};
+    static const uint64_t morsels[] = {1, 100, UINT64_C(15) << 10, 1 << 20};
     static const uint32_t blocks[] = {1, 44, 15 * 1025, 0};
     expected_rows(&expected[0], false);
     expected_rows(&expected[1], true);

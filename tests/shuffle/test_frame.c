@@ -68,8 +68,8 @@ static void frames_follow_the_expected_bytes(void **state)
     (void)state;
     assert_int_equal(shuffle_frame_bytes_for(0), SHUFFLE_FRAME_BYTES_MIN);
     assert_int_equal(shuffle_frame_bytes_for(8 * 8192 - 1), 4096);
-    assert_int_equal(shuffle_frame_bytes_for(8 * 8192), 8192);
-    assert_int_equal(shuffle_frame_bytes_for(8 * 100000), 65536);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 8192), 8192);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 100000), 65536);
     assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) << 20), 1 << 20);
     assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX), SHUFFLE_FRAME_BYTES_MAX);
 }

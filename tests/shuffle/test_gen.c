@@ -58,7 +58,7 @@ static void test_rows_depend_on_number_alone(void **state)
         const uint32_t columns = s == 3 ? 1 : 2;
         uint64_t pinned = 0;
         struct shuffle_scan *scan = open_scan(*state, sources[s], &relation, both, columns);
-        const uint32_t row_bytes = relation.generator.row_bytes;
+        const size_t row_bytes = relation.generator.row_bytes;
         struct text all = rows_of(scan, 0, 3000, &pinned);
         assert_int_equal(all.bytes, 3000 * row_bytes);
         assert_int_equal(shuffle_scan_input_bytes(scan), 3000 * row_bytes);
@@ -87,7 +87,7 @@ static void test_rows_depend_on_number_alone(void **state)
             scan = open_scan(*state, sources[s], &relation, both, 1);
             piece = rows_of(scan, 0, 3000, &pinned);
             for (uint32_t r = 0; r < 3000; r++)
-                assert_memory_equal(piece.data + r * 8, all.data + r * row_bytes, 8);
+                assert_memory_equal(piece.data + (size_t)r * 8, all.data + r * row_bytes, 8);
             free(piece.data);
             shuffle_scan_close(scan);
             shuffle_relation_free(&relation);

@@ -267,13 +267,13 @@ static void all_ways_give_the_same_hash(void **state)
             assert_int_equal(null[i], 0);
         }
         shuffle_key_hash_rows(&side.key, &side.layout, rows, ROWS, by_rows);
-        assert_memory_equal(by_batch, by_rows, ROWS * 8);
+        assert_memory_equal(by_batch, by_rows, ROWS * sizeof *by_image);
         if (side.layout.row_bytes) {
             shuffle_key_hash_image(&side.key, &side.layout, image, ROWS, by_image);
-            assert_memory_equal(by_batch, by_image, ROWS * 8);
-            memset(by_image, 0, ROWS * 8);
+            assert_memory_equal(by_batch, by_image, ROWS * sizeof *by_image);
+            memset(by_image, 0, ROWS * sizeof *by_image);
             shuffle_key_hash_image(&side.key, &side.layout, rows[1], 300, by_image);
-            assert_memory_equal(by_batch + 1, by_image, 300 * 8);
+            assert_memory_equal(by_batch + 1, by_image, 300 * sizeof *by_image);
             assert_int_equal(by_image[300], 0);
         }
         for (uint32_t c = 0; c < 8; c++)
@@ -327,7 +327,7 @@ static void regular_keys_spread(void **state)
     struct side side;
     side_open(&side, "k:int64");
     sides_pair(&side, &side);
-    uint64_t *keys = malloc(KEYS * 8), *hash = malloc(KEYS * 8);
+    uint64_t *keys = malloc(KEYS * sizeof *keys), *hash = malloc(KEYS * sizeof *hash);
     for (uint32_t pattern = 0; pattern < 9; pattern++) {
         for (uint64_t i = 0; i < KEYS; i++) {
             static const uint32_t shifts[] = {0, 8, 16, 20, 32, 40, 46};

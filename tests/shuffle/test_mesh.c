@@ -96,16 +96,17 @@ static void say_rows(struct script *script, struct rig *rig, uint32_t rows)
     int64_t payload[2 * 64];
     int64_t key = 1000 * (int64_t)script->sequence;
     for (uint32_t i = 0; i < rows; i++) {
+        int64_t *row = payload + (size_t)2 * i;
         uint64_t hash;
         do {
-            payload[2 * i] = ++key;
-            payload[2 * i + 1] = i;
-            shuffle_key_hash_image(&rig->key, &rig->layout, (const uint8_t *)&payload[2 * i], 1, &hash);
+            row[0] = ++key;
+            row[1] = i;
+            shuffle_key_hash_image(&rig->key, &rig->layout, (const uint8_t *)row, 1, &hash);
         } while (shuffle_key_partition(hash, 2) != 1);
         script->totals.hash_sum += hash;
     }
     script->totals.rows += rows;
-    script->totals.bytes += 16 * rows;
+    script->totals.bytes += UINT64_C(16) * rows;
     say_frame(script, header_data(script, rows, 16 * rows), payload);
 }
 

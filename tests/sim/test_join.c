@@ -80,7 +80,7 @@ static struct expectation write_inputs(struct base_random *random)
     static const uint64_t sizes[] = {0, 1, 7, 300, 1500}, keys[] = {1, 10, 500, 1000000};
     const uint64_t key_count = pick(random, keys, 4);
     uint64_t left_count = pick(random, sizes, 5), right_count = pick(random, sizes, 5);
-    if (key_count == 1 && left_count * right_count > 300 * 300)
+    if (key_count == 1 && left_count * right_count > UINT64_C(300) * 300)
         left_count = right_count = 300;
     struct sim_rows left, right;
     sim_rows_make(random, (uint32_t)left_count, key_count, &left);
