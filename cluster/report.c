@@ -109,9 +109,10 @@ static void print_spread(const struct cluster_report *report, FILE *to)
             if (from != i)
                 sorted[used++] = link_bytes(report, from, i);
     qsort(sorted, count, sizeof *sorted, compare_bytes);
+    const uint64_t median = sorted[count / 2];
     char least[REPORT_NUMBER_BYTES], middle[REPORT_NUMBER_BYTES], most[REPORT_NUMBER_BYTES];
     report_format_bytes((double)sorted[0], least);
-    report_format_bytes((double)sorted[count / 2], middle);
+    report_format_bytes((double)median, middle);
     report_format_bytes((double)sorted[count - 1], most);
     fprintf(to, "links     %zu links carried %s at least, %s in the middle, %s at most\n", count, least, middle, most);
     free(sorted);

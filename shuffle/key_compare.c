@@ -20,9 +20,8 @@ enum base_status shuffle_key_pair_class(const struct shuffle_field *a, const str
                                         enum shuffle_key_class *class, struct base_error *error)
 {
     const enum shuffle_type s = a->type, t = b->type;
-    if (is_integer(s) && is_integer(t)) {
-        *class = SHUFFLE_KEY_INTEGER;
-    } else if (s == t && (s == SHUFFLE_BOOL || s == SHUFFLE_DATE || s == SHUFFLE_TIMESTAMP)) {
+    if ((is_integer(s) && is_integer(t)) ||
+        (s == t && (s == SHUFFLE_BOOL || s == SHUFFLE_DATE || s == SHUFFLE_TIMESTAMP))) {
         *class = SHUFFLE_KEY_INTEGER;
     } else if ((s == SHUFFLE_DECIMAL || is_integer(s)) && (t == SHUFFLE_DECIMAL || is_integer(t))) {
         *class = SHUFFLE_KEY_DECIMAL;

@@ -3,6 +3,7 @@
  * compare-and-swap, so no morsel is skipped. */
 #include "shuffle/morsel.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +27,7 @@ enum base_status shuffle_morsel_queue_open(uint64_t capacity, uint32_t low_mark,
     if (made == NULL || morsel == NULL) {
         free(made);
         free(morsel);
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a queue of %llu morsels",
-                              (unsigned long long)capacity);
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a queue of %" PRIu64 " morsels", capacity);
     }
     memset(made, 0, sizeof *made);
     made->capacity = capacity;
@@ -44,8 +44,8 @@ enum base_status shuffle_morsel_queue_append(struct shuffle_morsel_queue *queue,
 {
     const uint64_t published = atomic_load_explicit(&queue->published, memory_order_relaxed);
     if (count > queue->capacity - published)
-        return base_error_set(error, BASE_TOO_LARGE, "%llu morsels lent to a queue made for %llu",
-                              (unsigned long long)(published + count), (unsigned long long)queue->capacity);
+        return base_error_set(error, BASE_TOO_LARGE, "%" PRIu64 " morsels lent to a queue made for %" PRIu64,
+                              published + count, queue->capacity);
     if (count > 0)
         memcpy(queue->morsel + published, morsels, count * sizeof *morsels);
     atomic_store_explicit(&queue->published, published + count, memory_order_release);
