@@ -84,14 +84,15 @@ static inline void row_set_add(struct row_set *set, const struct cell *cell)
         assert_true(set->row && set->hash);
     }
     const struct shuffle_layout *layout = &set->layout;
-    const uint32_t head_bytes = shuffle_row_head_bytes(layout);
+    const uint32_t columns = layout->count - 1, head_bytes = shuffle_row_head_bytes(layout);
     uint32_t end = 0;
-    for (uint32_t i = 0; i + 1 < layout->count; i++)
+    for (uint32_t i = 0; i < columns; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Branch): it cannot know that there are `columns` cells */
         end += shuffle_type_variable(layout->slot[i].type) && !cell[i].null ? cell[i].count : 0;
     uint8_t *row = calloc(1, head_bytes + end);
     assert_non_null(row);
     end = 0;
-    for (uint32_t i = 0; i + 1 < layout->count; i++) {
+    for (uint32_t i = 0; i < columns; i++) {
         const struct shuffle_slot *slot = &layout->slot[i];
         uint8_t *at = row + slot->offset;
         if (shuffle_type_variable(slot->type)) {
@@ -99,7 +100,7 @@ static inline void row_set_add(struct row_set *set, const struct cell *cell)
                 memcpy(row + head_bytes + end, cell[i].bytes, cell[i].count);
             end += cell[i].null ? 0 : cell[i].count;
             base_store_u32(at, end);
-        } else if (!cell[i].null) {
+        } else if (!cell[i].null) { /* NOLINT(clang-analyzer-core.uninitialized.Branch): as above */
             memset(at, (int)(set->count & 255), slot->width);
             memcpy(at, &cell[i].number, slot->width < 8 ? slot->width : 8);
         }

@@ -80,7 +80,7 @@ static bool next_event(struct bench *bench, struct net_engine *engine, struct ne
 
 static struct net_event expect(struct bench *bench, struct net_engine *engine, enum net_event_kind kind)
 {
-    struct net_event event;
+    struct net_event event = {0};
     assert_true(next_event(bench, engine, &event));
     assert_int_equal(event.kind, kind);
     return event;
@@ -586,7 +586,7 @@ static void held_chunks_stop_the_stream_until_released(void **state)
     struct bench bench = bench_connected(&late);
     uint8_t bytes[CHUNK_BYTES * (CHUNK_COUNT + 1)] = {0};
     struct net_send_op op;
-    struct net_chunk held[CHUNK_COUNT];
+    struct net_chunk held[CHUNK_COUNT] = {0};
     struct net_event event;
     uint32_t count = 0, received = 0;
     assert_int_equal(net_socket_receive(bench.at_b, NULL), BASE_OK);

@@ -138,6 +138,7 @@ void text_printf(struct text *text, const char *format, ...)
     char line[512];
     va_list arguments;
     va_start(arguments, format);
+    /* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it misses the va_start above */
     const int bytes = vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     assert_true(bytes >= 0 && (size_t)bytes < sizeof line);

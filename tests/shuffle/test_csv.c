@@ -241,11 +241,11 @@ static void test_integers(void **state)
     assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
     assert_string_equal(rows.data, expected.data);
     shuffle_relation_free(&relation);
-    static const char wrong[] = "/:; \x01\x3f\xb1-.x";
+    static const char head[] = "n:int64\n", wrong[] = "/:; \x01\x3f\xb1-.x";
     for (int count = 1; count <= 17; count++) {
         for (int at = 0; at < count; at++) {
             char line[32];
-            memcpy(line, "n:int64\n", 8);
+            memcpy(line, head, sizeof head - 1);
             memcpy(line + 8, digits, 18);
             line[8 + at] = wrong[(count + at) % (int)(sizeof wrong - 1)];
             if (at == 0 && line[8] == '-' && count > 1)
@@ -354,7 +354,8 @@ static void test_open_quote_is_bounded(void **state)
     char *data = malloc(bytes);
     assert_non_null(data);
     memset(data, 'x', bytes);
-    memcpy(data, "a,b\n1,2\n3,\"", 11);
+    static const char head[] = "a,b\n1,2\n3,\"";
+    memcpy(data, head, sizeof head - 1);
     for (size_t i = 100; i < bytes; i += 100)
         data[i] = '\n';
     struct base_error error = {0};
