@@ -508,7 +508,7 @@ static void test_answer_too_large(void **state)
     struct cluster_submit request = join_of("gen:rows=1000,row=16");
     request.source[1] = (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
     uint64_t job;
-    expect(submit(&request, &job), 10000, BASE_TOO_LARGE, "RESOLVED");
+    expect(submit(&request, &job), 60000, BASE_TOO_LARGE, "RESOLVED");
     run_good_join(); /* and all nodes are still here */
 }
 
