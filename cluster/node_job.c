@@ -392,9 +392,10 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
             closed(job);
         return;
     }
-    if (!job->prepared || job->releasing)
+    if (!job->prepared || (job->releasing && event->kind != CLUSTER_CREW_FAILED))
         return;
     if (event->kind == CLUSTER_CREW_FAILED) {
+        /* Also while aborting: others may have told first how they felt it, and this is why. */
         job->running = false;
         base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
         say_failed(job, job->id, &event->error);

@@ -238,6 +238,25 @@ static void test_workers_cannot_open(void **state)
     }
 }
 
+/* Other nodes feel a failure here and tell of it first: the coordinator aborts, and still hears the cause before it
+ * hears that the job is closed. */
+static void test_cause_while_aborting(void **state)
+{
+    (void)state;
+    const struct join_settings settings = {0};
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    struct cluster_message abort = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
+    order(&abort);
+    struct cluster_crew_event event = {.kind = CLUSTER_CREW_FAILED, .step = JOIN_STEP_FAILED};
+    base_error_set(&event.error, BASE_PARSE, "f.csv:2: no number");
+    node_job_crew_event(&agent.job, &event);
+    expect_failed(BASE_PARSE);
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_CLOSED);
+    assert_true(node_job_idle(&agent.job));
+    run_good_job();
+}
+
 int main(void)
 {
     base_log_set_level(BASE_LOG_ERROR);
@@ -245,6 +264,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_job, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_orders_out_of_turn, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
