@@ -45,7 +45,7 @@ struct node {
     struct node_job job;
     uint64_t progress_ns;
     struct cluster_path_watch *watch; /* NULL: the kernel does not tell */
-    bool unsaid; /* something could not be sent: the connection is to be ended */
+    bool unsaid;                      /* something could not be sent: the connection is to be ended */
     struct base_error unsaid_error;
     bool stopping;
     enum base_status fatal; /* what trying again cannot cure */

@@ -77,8 +77,8 @@ static int end_process(pid_t *pid, int signal_number)
     int status = -1;
     if (*pid <= 0)
         return -1;
-    /* In this order: a SIGCONT that comes while the leak sanitizer stops the process at its end would undo that stop, and
-     * the sanitizer would wait for ever. */
+    /* In this order: a SIGCONT that comes while the leak sanitizer stops the process at its end would undo that stop,
+     * and the sanitizer would wait for ever. */
     kill(*pid, SIGCONT);
     kill(*pid, signal_number);
     waitpid(*pid, &status, 0);
