@@ -1,6 +1,9 @@
-/* The marker .job-JOB makes DIR recognisable to the nodes of one job that share a file system: mkdir decides who makes
- * it, and everybody else must find the marker. Every step may be repeated, and by several nodes at once: renames of
- * files that are already in place are skipped, and the last file is put in place by rename under one name. */
+/* The marker .job-JOB makes DIR recognisable to the nodes of one job that share a file system. DIR is made with the
+ * marker in it, under another name beside it, and put in place by a rename that replaces nothing: a node that dies on
+ * the way leaves no DIR that nobody knows, and what it leaves beside, the others remove. Where a file system has no
+ * such rename, mkdir decides who makes DIR, and everybody else waits for the marker. Every step may be repeated, and by
+ * several nodes at once: renames of files that are already in place are skipped, and the last file is put in place by
+ * rename under one name. */
 #include "shuffle/publish.h"
 
 #include <dirent.h>
@@ -116,6 +119,52 @@ static enum base_status sync_parent(const char *directory, struct base_error *er
     return status;
 }
 
+/* Where DIR is made before it is put in place: .NAME.JOB beside it; malloc'ed. */
+static char *staged_path(const char *directory, const char *job)
+{
+    size_t bytes = strlen(directory);
+    while (bytes > 1 && directory[bytes - 1] == '/')
+        bytes--;
+    size_t begin = bytes;
+    while (begin > 0 && directory[begin - 1] != '/')
+        begin--;
+    return format_path("%.*s.%.*s.%s", (int)begin, directory, (int)(bytes - begin), directory + begin, job);
+}
+
+static void remove_staged(const char *staged, const char *job)
+{
+    char *marker = marker_path(staged, job);
+    if (marker != NULL)
+        unlink(marker);
+    free(marker);
+    rmdir(staged);
+}
+
+/* Makes DIR with its marker. False: it cannot be made this way here. Else *made says whether it was us: if not, DIR was
+ * there, made by another node of this job or not. Several nodes may be at it at once, with one name: whoever finds that
+ * gone has lost to one that put it in place. */
+static bool stage_directory(const char *directory, const char *job, bool *made)
+{
+    char *staged = staged_path(directory, job);
+    char *marker = staged != NULL ? marker_path(staged, job) : NULL;
+    bool able = false;
+    *made = false;
+    if (marker != NULL && (mkdir(staged, 0777) == 0 || errno == EEXIST)) {
+        const int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        const bool gone = fd < 0 && errno == ENOENT;
+        if (fd >= 0)
+            close(fd);
+        if (fd >= 0)
+            *made = renameat2(AT_FDCWD, staged, AT_FDCWD, directory, RENAME_NOREPLACE) == 0;
+        able = *made || gone || (fd >= 0 && (errno == EEXIST || errno == ENOENT));
+        if (!*made)
+            remove_staged(staged, job);
+    }
+    free(marker);
+    free(staged);
+    return able;
+}
+
 static enum base_status make_marker(const char *marker, const char *directory, struct base_error *error)
 {
     const int fd = open(marker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -162,7 +211,13 @@ enum base_status shuffle_publish_begin(const char *directory, const char *job, s
     if (marker == NULL)
         return no_memory(directory, error);
     enum base_status status = BASE_OK;
-    if (mkdir(directory, 0777) == 0)
+    bool made;
+    if (stage_directory(directory, job, &made)) {
+        if (made)
+            status = sync_parent(directory, error);
+        else if (access(marker, F_OK) != 0)
+            status = directory_exists(directory, error);
+    } else if (mkdir(directory, 0777) == 0)
         status = make_marker(marker, directory, error);
     else if (errno != EEXIST)
         status = base_error_set_errno(error, errno, "cannot make %s", directory);
@@ -282,6 +337,10 @@ void shuffle_publish_abort(const char *directory, const char *job, uint32_t firs
     char *marker = marker_path(directory, job);
     ours |= remove_file(marker);
     free(marker);
+    char *staged = staged_path(directory, job); /* of a node that died when it made DIR */
+    if (staged != NULL)
+        remove_staged(staged, job);
+    free(staged);
     /* A directory in which nothing was ours may be somebody else's. Not empty: other nodes have not cleaned up yet. */
     if (ours && rmdir(directory) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
         base_log_warn("cannot remove %s: %s", directory, strerror(errno));

@@ -154,6 +154,31 @@ static void test_abort(void **state)
     shuffle_publish_abort(directory, "j1", 4, 4, "csv");
 }
 
+/* A node died after its first step, or its second: the others begin, and leave nothing when they abort. */
+static void test_begun_by_the_dead(void **state)
+{
+    (void)state;
+    struct base_error error = {0};
+    char staged[96], marker[128];
+    snprintf(staged, sizeof staged, "%s/.out.j1", root);
+    snprintf(marker, sizeof marker, "%s/.job-j1", staged);
+    for (int round = 0; round < 4; round++) {
+        if (round == 3) /* it was slower, and made its own when DIR was there */
+            assert_int_equal(shuffle_publish_begin(directory, "j1", &error), BASE_OK);
+        assert_int_equal(mkdir(staged, 0777), 0);
+        if (round > 0)
+            touch(strdup(marker));
+        if (round == 1)
+            assert_int_equal(rename(staged, directory), 0);
+        if (round < 3)
+            assert_int_equal(shuffle_publish_begin(directory, "j1", &error), BASE_OK);
+        assert_true(exists(".job-j1"));
+        shuffle_publish_abort(directory, "j1", 0, 4, "csv");
+        assert_int_not_equal(access(directory, F_OK), 0);
+        assert_int_not_equal(access(staged, F_OK), 0);
+    }
+}
+
 static void *begin(void *job)
 {
     struct base_error error = {0};
@@ -185,6 +210,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_check, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_abort, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_begun_by_the_dead, setup, teardown),
         cmocka_unit_test_setup_teardown(test_begin_together, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
