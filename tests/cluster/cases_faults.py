@@ -151,7 +151,7 @@ def node_killed_at_any_time(cluster, times, seed):
              folder, "--output-format", "bin"]])
         victim = "n%d" % (rng.randrange(cluster.nodes) + 1)
         job = cluster.start(*words, "--engine", rng.choice(["uring", "epoll"]))
-        delay = rng.random() * 0.1
+        delay = rng.random() * rng.choice([0.01, 0.03, 0.1])
         time.sleep(delay)
         send_signal(cluster, victim, signal.SIGKILL)
         since = time.monotonic()
