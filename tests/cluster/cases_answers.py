@@ -78,7 +78,7 @@ def questions(lab):
 
 ENGINES = ("uring", "epoll")
 TIGHT = ["--frame-bytes", "4Ki", "--frames-per-lane", "1", "--chunk-bytes", "4Ki", "--chunks", "2", "--socket-buffer",
-         "4Ki", "--morsel-bytes", "4Ki"]
+         "4Ki", "--morsel-bytes", "1Ki"]
 PROFILES = [
     [],
     TIGHT,
@@ -102,7 +102,7 @@ def battery(cluster, asked, profiles):
 def every_profile():
     """The product of all sizes."""
     for frame, lanes, chunks, morsel, socket in itertools.product(
-            ("4Ki", "64Ki", "1Mi"), ("1", "4"), (("4Ki", "2"), ("64Ki", "2"), ("64Ki", "32")), ("4Ki", "64Ki", "4Mi"),
+            ("4Ki", "64Ki", "1Mi"), ("1", "4"), (("4Ki", "2"), ("64Ki", "2"), ("64Ki", "32")), ("1Ki", "64Ki", "4Mi"),
             ("4Ki", "0")):
         yield ["--frame-bytes", frame, "--frames-per-lane", lanes, "--chunk-bytes", chunks[0], "--chunks", chunks[1],
                "--morsel-bytes", morsel, "--socket-buffer", socket]
