@@ -1,10 +1,13 @@
-# shellcheck shell=bash disable=SC2034,SC2153 # variables of deploy/cluster
+# shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of deploy/cluster
 # A cluster's network as network namespaces, nothing of which touches the host's own network: one namespace holds the
 # bridge and the coordinator, each node has one, and every link is made inside them. Addresses therefore never collide,
 # neither with the host's nor with another cluster's.
 #
-#   millrace-NAME-sw: br0 10.77.0.254 (coordinator, clients)      ports n1 ... nN
+#   millrace-NAME-sw: br1 10.77.0.254 (coordinator, clients)      ports n1 ... nN
 #   millrace-NAME-n1: eth0 10.77.0.1                              ...
+#
+# With two switches there is a second bridge br2 in the same namespace, which has the second half of the ports, and a
+# link "uplink" to "uplink-peer" joins the two.
 
 NETNS_FOLDER=/run/netns
 
@@ -53,10 +56,11 @@ netns_existing()
     return 0
 }
 
-# netns_shape NAMESPACE DEVICE: limits what leaves there, when a rate was asked for.
+# netns_shape NAMESPACE DEVICE RATE: limits what leaves there. The bucket is deep enough for a full offload of several
+# packets: with less, the rate collapses.
 netns_shape()
 {
-    [ "$RATE" = none ] || tc -n "$1" qdisc replace dev "$2" root tbf rate "$RATE" burst 256k latency 20ms
+    [ "$3" = none ] || tc -n "$1" qdisc replace dev "$2" root tbf rate "$3" burst 256k latency 20ms
 }
 
 # netns_choose: there is nothing to choose.
@@ -68,33 +72,58 @@ netns_choose()
 # netns_up: makes what is missing, also in a network that is half there.
 netns_up()
 {
-    local switch node namespace i
+    local switch i
     switch=$(netns_of coordinator)
     if [ ! -e "$NETNS_FOLDER/$switch" ]; then
         ip netns add "$switch" || return 1
     fi
-    if ! ip -n "$switch" link show br0 >/dev/null 2>&1; then
-        ip -n "$switch" link add br0 mtu "$MTU" type bridge stp_state 0 forward_delay 0 || return 1
-    fi
-    ip -n "$switch" addr replace "$(netns_address coordinator)/24" dev br0 || return 1
     ip -n "$switch" link set lo up || return 1
-    ip -n "$switch" link set br0 mtu "$MTU" up || return 1
-    for ((i = 1; i <= NODES; i++)); do
-        node=n$i
-        namespace=$(netns_of "$node")
-        if [ ! -e "$NETNS_FOLDER/$namespace" ]; then
-            ip netns add "$namespace" || return 1
-        fi
-        if ! ip -n "$namespace" link show eth0 >/dev/null 2>&1; then
-            ip -n "$switch" link add "$node" mtu "$MTU" type veth peer name eth0 mtu "$MTU" netns "$namespace" || return 1
-        fi
-        ip -n "$switch" link set "$node" master br0 up || return 1
-        ip -n "$namespace" addr replace "$(netns_address "$node")/24" dev eth0 || return 1
-        ip -n "$namespace" link set lo up || return 1
-        ip -n "$namespace" link set eth0 up || return 1
-        netns_shape "$switch" "$node" || return 1
-        netns_shape "$namespace" eth0 || return 1
+    for ((i = 1; i <= SWITCHES; i++)); do
+        netns_bridge "$switch" "br$i" || return 1
     done
+    ip -n "$switch" addr replace "$(netns_address coordinator)/24" dev br1 || return 1
+    [ "$SWITCHES" -eq 1 ] || netns_uplink "$switch" || return 1
+    for ((i = 1; i <= NODES; i++)); do
+        netns_node "$switch" "n$i" || return 1
+    done
+}
+
+netns_bridge()
+{
+    if ! ip -n "$1" link show "$2" >/dev/null 2>&1; then
+        ip -n "$1" link add "$2" mtu "$MTU" type bridge stp_state 0 forward_delay 0 || return 1
+    fi
+    ip -n "$1" link set "$2" mtu "$MTU" up
+}
+
+netns_uplink()
+{
+    if ! ip -n "$1" link show uplink >/dev/null 2>&1; then
+        ip -n "$1" link add uplink mtu "$MTU" type veth peer name uplink-peer mtu "$MTU" || return 1
+    fi
+    ip -n "$1" link set uplink master br1 up || return 1
+    ip -n "$1" link set uplink-peer master br2 up || return 1
+    netns_shape "$1" uplink "$UPLINK" || return 1
+    netns_shape "$1" uplink-peer "$UPLINK"
+}
+
+netns_node()
+{
+    local switch=$1 node=$2 namespace
+    namespace=$(netns_of "$node")
+    if [ ! -e "$NETNS_FOLDER/$namespace" ]; then
+        ip netns add "$namespace" || return 1
+    fi
+    if ! ip -n "$namespace" link show eth0 >/dev/null 2>&1; then
+        ip -n "$switch" link add "$node" mtu "$MTU" type veth peer name eth0 mtu "$MTU" netns "$namespace" || return 1
+    fi
+    ip -n "$switch" link set "$node" master "br$(link_switch "$node")" up || return 1
+    ip -n "$namespace" addr replace "$(netns_address "$node")/24" dev eth0 || return 1
+    ip -n "$namespace" link set lo up || return 1
+    ip -n "$namespace" link set eth0 up || return 1
+    link_rates "$node"
+    netns_shape "$switch" "$node" "$link_receive" || return 1
+    netns_shape "$namespace" eth0 "$link_send"
 }
 
 # netns_prefix MEMBER: sets network_prefix, the words that run a command where MEMBER lives.

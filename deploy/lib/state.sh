@@ -60,7 +60,7 @@ state_remove()
 }
 
 # state_save: writes the settings. They are global variables, named like the keys but in capitals.
-SETTINGS="via nodes workers memory engine mtu rate bin subnet coordinator"
+SETTINGS="via nodes workers memory engine mtu link switches uplink bin subnet coordinator"
 
 state_save()
 {

@@ -188,6 +188,51 @@ survives_interruption()
     done
 }
 
+# carries_mbit FROM TO LEAST MOST IPERF3-OPTIONS...: what TCP gets through from node to node of cluster a.
+carries_mbit()
+{
+    local from=$1 to=$2 least=$3 most=$4 server status=0
+    shift 4
+    ip netns exec "millrace-$PREFIX-a-$to" iperf3 --server --one-off >"$WORK/iperf3-server.log" 2>&1 &
+    server=$!
+    # The server needs a moment until it listens.
+    for _ in {1..100}; do
+        [ -z "$(ip netns exec "millrace-$PREFIX-a-$to" ss -Hltn 'sport = :5201')" ] || break
+        sleep 0.02
+    done
+    timeout 20 ip netns exec "millrace-$PREFIX-a-$from" iperf3 --client "10.77.0.${to#n}" --time 2 --omit 1 --json "$@" \
+        >"$WORK/iperf3.json" || status=1
+    kill "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+    [ "$status" -eq 0 ] && python3 - "$WORK/iperf3.json" "$least" "$most" "$from to $to" <<'PYTHON'
+import json, sys
+mbit = json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6
+if not float(sys.argv[2]) <= mbit <= float(sys.argv[3]):
+    sys.exit(f"{sys.argv[4]}: {mbit:.0f} Mbit/s, not {sys.argv[2]} to {sys.argv[3]}")
+PYTHON
+}
+
+# Each rate within 15 %.
+shapes_links()
+{
+    cluster up a --nodes 4 --via netns --link 200mbit,n2=100mbit/50mbit --switches 2 --uplink 80mbit &&
+        carries_mbit n2 n1 85 115 && carries_mbit n1 n2 42 58 && carries_mbit n4 n3 170 230 &&
+        carries_mbit n3 n1 68 92 --parallel 4 &&
+        expect 1 cluster up a --link 100mbit && cluster down a && nothing_left "$PREFIX-a"
+}
+
+refuses_links()
+{
+    local spec
+    for spec in 500 0mbit 500mbit,500mbit ,5mbit '5mbit,' n2 n0=5mbit 5mbit/ 5mbit/5mbit/5mbit 'n1=5mbit n2=5mbit' \
+        n9=1mbit n1=1mbit,n1=2mbit; do
+        expect 2 cluster up a --nodes 3 --link "$spec" || return 1
+    done
+    expect 2 cluster up a --uplink 5mbit && expect 2 cluster up a --switches 3 &&
+        expect 2 cluster up a --switches 2 --nodes 1 && expect 2 cluster up a --via loopback --link 5mbit &&
+        expect 2 cluster up a --via loopback --switches 2 && nothing_left "$PREFIX-a"
+}
+
 refuses_nonsense()
 {
     expect 2 deploy/cluster && expect 2 deploy/cluster sideways && expect 2 deploy/cluster up --nodes none &&
@@ -259,6 +304,7 @@ interrupted_quickstart()
 }
 
 check "wrong words are refused with 2" refuses_nonsense
+check "links that make no sense are refused with 2" refuses_links
 check "generated data depends on the seed alone" makes_data
 for kind in $KINDS; do
     check "$kind: up and down, repeated" goes_up_and_down "$kind"
@@ -269,6 +315,9 @@ for kind in $KINDS; do
     check "$kind: down after an interrupted up" survives_interruption "$kind"
     check "$kind: the quick start answers right and leaves nothing" answers_right "$kind"
 done
+if [ "$KINDS" != loopback ]; then
+    check "netns: links and the uplink have the rates asked for" shapes_links
+fi
 check "a recycled pid is spared" spares_another_process
 check "the quick start notices a wrong answer" notices_a_wrong_answer
 check "an interrupted quick start leaves nothing" interrupted_quickstart
