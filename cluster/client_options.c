@@ -106,8 +106,6 @@ static enum base_status read_value(const char *option, const char *text, const s
     return base_error_set(error, BASE_INVALID, "--%s=%s is not understood: choose one of %s", option, text, list);
 }
 
-static const struct value engine_values[] = {
-    {"auto", NET_ENGINE_AUTO}, {"uring", NET_ENGINE_URING}, {"epoll", NET_ENGINE_EPOLL}, {NULL, 0}};
 static const struct value output_values[] = {{"csv", SHUFFLE_OUTPUT_CSV}, {"bin", SHUFFLE_OUTPUT_FIXED}, {NULL, 0}};
 static const struct value format_values[] = {{"csv", CLUSTER_FORMAT_CSV}, {"bin", CLUSTER_FORMAT_FIXED}, {NULL, 0}};
 static const struct value choice_values[] = {{"yes", CLUSTER_CHOICE_YES}, {"no", CLUSTER_CHOICE_NO}, {NULL, 0}};
@@ -182,7 +180,7 @@ static const struct argp_option job_options[] = {
     {"out", KEY_OUT, "DIR", 0, "Write the rows into this new folder (default: count and checksum only)", GROUP_OUTPUT},
     {"output-format", KEY_OUTPUT_FORMAT, "csv|bin", 0, "Format of what --out writes (default: csv)", GROUP_OUTPUT},
     HEADING("Execution:", GROUP_RUN),
-    {"engine", KEY_ENGINE, "auto|uring|epoll", 0, "How bytes are moved (default: auto, io_uring where it works)",
+    {"engine", KEY_ENGINE, "auto|epoll|uring|RUNG", 0, "How bytes are moved (default: auto, io_uring where it works)",
      GROUP_RUN},
     {"verify", KEY_VERIFY, NULL, 0, "Check every payload byte that crosses the network", GROUP_RUN},
     HEADING("Tuning (0 is the default):", GROUP_TUNE),
@@ -292,11 +290,7 @@ static enum base_status read_job_word(struct client_reader *reader, int key, con
         submit->output = (enum shuffle_output_kind)value;
         return BASE_OK;
     case KEY_ENGINE:
-        status = read_value("engine", text, engine_values, &value, error);
-        if (status != BASE_OK)
-            return status;
-        submit->settings.engine = (enum net_engine_kind)value;
-        return BASE_OK;
+        return net_engine_choice_parse(text, &submit->settings.engine, error);
     case KEY_VERIFY:
         submit->settings.verify = true;
         return BASE_OK;

@@ -22,7 +22,11 @@ Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct joi
     if (!wire)
         return NULL;
     wire__settings__init(wire);
-    wire->engine = settings->engine;
+    char *engine = wire_take(scratch, NET_CHOICE_TEXT_BYTES, 1);
+    if (!engine)
+        return NULL;
+    net_engine_choice_format(&settings->engine, engine);
+    wire->engine = wire_bytes(engine);
     wire->verify = settings->verify;
     wire->frame_bytes = settings->frame_bytes;
     wire->frames_per_lane = settings->frames_per_lane;
@@ -33,11 +37,20 @@ Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct joi
     return wire;
 }
 
+static void get_engine(struct wire_reader *reader, struct ProtobufCBinaryData data, struct net_engine_choice *choice)
+{
+    struct base_error error = {0};
+    char *text = wire_text(reader, "engine", data, NET_CHOICE_TEXT_BYTES);
+    if (text != NULL && *text != '\0' && net_engine_choice_parse(text, choice, &error) != BASE_OK)
+        wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
+    free(text);
+}
+
 void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, struct join_settings *settings)
 {
     if (!wire_there(reader, "settings", wire))
         return;
-    settings->engine = (enum net_engine_kind)wire_below(reader, "engine", wire->engine, NET_ENGINE_EPOLL + 1);
+    get_engine(reader, wire->engine, &settings->engine);
     settings->verify = wire->verify;
     settings->frame_bytes = wire_below(reader, "frame bytes", wire->frame_bytes, PLAN_FRAME_BYTES_MAX + 1);
     settings->frames_per_lane =

@@ -39,7 +39,7 @@ struct crew_member {
     /* the thread's own */
     struct net_engine *engine;
     struct net_engine_config engine_config;
-    enum net_engine_kind engine_kind;
+    struct net_engine_choice engine_choice;
     struct join_task *task;
     bool quit, task_closed;
     _Atomic uint64_t progress_rows; /* read by the control thread */
@@ -75,8 +75,8 @@ struct cluster_crew {
     bool failed;
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
-    char engine_name[16], engine_features[160];
-    const char *engine_reason;
+    char engine_name[32], engine_features[256];
+    char engine_reason[256];
 };
 
 /* ---- answers ---- */
@@ -165,24 +165,24 @@ static void crew_low(void *context)
 
 /* ---- on a worker's thread ---- */
 
-static bool member_engine_fits(const struct crew_member *member, enum net_engine_kind kind,
+static bool member_engine_fits(const struct crew_member *member, const struct net_engine_choice *choice,
                                const struct net_engine_config *config)
 {
     const struct net_engine_config *have = &member->engine_config;
-    return member->engine != NULL && member->engine_kind == kind && have->sockets_max >= config->sockets_max &&
-           have->recv_chunk_bytes == config->recv_chunk_bytes && have->recv_chunk_count == config->recv_chunk_count &&
-           have->send_buffer_bytes == config->send_buffer_bytes && have->recv_buffer_bytes == config->recv_buffer_bytes;
+    return member->engine != NULL && net_engine_choice_equal(&member->engine_choice, choice) &&
+           have->sockets_max >= config->sockets_max && have->recv_chunk_bytes == config->recv_chunk_bytes &&
+           have->recv_chunk_count == config->recv_chunk_count && have->send_buffer_bytes == config->send_buffer_bytes &&
+           have->recv_buffer_bytes == config->recv_buffer_bytes;
 }
 
 /* Opens the engine a job asks for, unless the one at hand fits. */
-static enum base_status member_engine(struct crew_member *member, enum net_engine_kind kind,
+static enum base_status member_engine(struct crew_member *member, const struct net_engine_choice *choice,
                                       const struct net_engine_config *config, struct base_error *error)
 {
-    if (member_engine_fits(member, kind, config))
+    if (member_engine_fits(member, choice, config))
         return BASE_OK;
     struct net_engine *made;
-    const char *reason = NULL;
-    enum base_status status = net_engine_open(kind, config, &made, &reason, error);
+    enum base_status status = net_engine_open(choice, config, &made, error);
     if (status != BASE_OK)
         return status;
     status = net_engine_enable(made, error);
@@ -193,7 +193,7 @@ static enum base_status member_engine(struct crew_member *member, enum net_engin
     struct net_engine *before = member->engine;
     shuffle_worker_set_engine(member->worker, made);
     member->engine = made;
-    member->engine_kind = kind;
+    member->engine_choice = *choice;
     member->engine_config = *config;
     if (before != NULL)
         net_engine_close(before);
@@ -202,10 +202,10 @@ static enum base_status member_engine(struct crew_member *member, enum net_engin
         pthread_mutex_lock(&crew->lock);
         snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(made));
         snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(made));
-        crew->engine_reason = reason;
+        snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(made));
         pthread_mutex_unlock(&crew->lock);
-        if (reason != NULL)
-            base_log_warn("io_uring is not used: %s", reason);
+        if (*crew->engine_reason)
+            base_log_warn("engine %s: %s", crew->engine_name, crew->engine_reason);
     }
     return BASE_OK;
 }
@@ -221,8 +221,9 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
                                                     .send_buffer_bytes = settings->socket_buffer_bytes,
                                                     .recv_buffer_bytes = settings->socket_buffer_bytes,
                                                     .governor = crew->config.governor};
-    const enum net_engine_kind kind = settings->engine == NET_ENGINE_AUTO ? crew->config.engine : settings->engine;
-    enum base_status status = member_engine(member, kind, &engine_config, error);
+    const struct net_engine_choice *choice =
+        settings->engine.kind == NET_ENGINE_AUTO ? &crew->config.engine : &settings->engine;
+    enum base_status status = member_engine(member, choice, &engine_config, error);
     if (status != BASE_OK)
         return status;
     atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
@@ -370,7 +371,7 @@ static void *member_main(void *argument)
                                              .recv_chunk_count = JOIN_RECV_CHUNK_COUNT,
                                              .governor = member->crew->config.governor};
     struct base_error error = {0};
-    if (member_engine(member, member->crew->config.engine, &config, &error) != BASE_OK) {
+    if (member_engine(member, &member->crew->config.engine, &config, &error) != BASE_OK) {
         crew_failed(member->crew, member->local, &error);
         return NULL;
     }

@@ -14,10 +14,10 @@ struct cluster_crew;
 
 struct cluster_crew_config {
     uint32_t workers;
-    struct base_governor *governor; /* of the node; borrowed */
-    struct net_address listen;      /* host part for the workers' data listeners (port 0 each) */
-    enum net_engine_kind engine;    /* to begin with */
-    bool pin;                       /* pin worker i to the i-th allowed core when there are enough */
+    struct base_governor *governor;  /* of the node; borrowed */
+    struct net_address listen;       /* host part for the workers' data listeners (port 0 each) */
+    struct net_engine_choice engine; /* to begin with */
+    bool pin;                        /* pin worker i to the i-th allowed core when there are enough */
 };
 
 /* Starts the threads and listeners. */
@@ -27,7 +27,7 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
 void cluster_crew_close(struct cluster_crew *crew);
 /* Data address of each worker (as many as workers); the crew's. */
 const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew);
-/* "uring" or "epoll", features, and why not io_uring (or NULL): of the engine in use. */
+/* Of the engine in use: its name and features, and what of the choice could not be had and why ("": nothing). */
 void cluster_crew_engine(const struct cluster_crew *crew, const char **name, const char **features,
                          const char **reason);
 

@@ -88,15 +88,11 @@ static error_t parse_coordinator(int key, char *value, struct argp_state *state)
     }
 }
 
-static enum net_engine_kind parse_engine(struct argp_state *state, const char *text)
+static void parse_engine(struct argp_state *state, const char *text, struct net_engine_choice *choice)
 {
-    static const char *const names[] = {
-        [NET_ENGINE_AUTO] = "auto", [NET_ENGINE_URING] = "uring", [NET_ENGINE_EPOLL] = "epoll"};
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(text, names[i]) == 0)
-            return (enum net_engine_kind)i;
-    argp_error(state, "--engine: '%s' is none of auto, uring, epoll", text);
-    return NET_ENGINE_AUTO;
+    struct base_error error = {0};
+    if (net_engine_choice_parse(text, choice, &error) != BASE_OK)
+        argp_error(state, "--engine: %s", error.text);
 }
 
 /* Names go into messages, lists and JSON: letters, digits, and - _ . only. */
@@ -134,7 +130,7 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
         node->memory_bytes = parse_number(state, "--memory", value, UINT64_C(1) << 50);
         return 0;
     case OPTION_ENGINE:
-        node->engine = parse_engine(state, value);
+        parse_engine(state, value, &node->engine);
         return 0;
     case OPTION_PIN:
         node->pin = true;
@@ -168,7 +164,7 @@ static const struct argp_option node_options[] = {
     {"workers", OPTION_WORKERS, "W", 0, "worker threads (default: one for each core)", 0},
     {"memory", OPTION_MEMORY, "BYTES", 0, "budget for buffers and tables; 0: no limit (default: half of the machine's)",
      0},
-    {"engine", OPTION_ENGINE, "ENGINE", 0, "auto, uring or epoll (default: auto)", 0},
+    {"engine", OPTION_ENGINE, "ENGINE", 0, "auto, epoll, uring or a rung of the ladder (default: auto)", 0},
     {"pin", OPTION_PIN, NULL, 0, "pin each worker to a core of its own when there are enough", 0},
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
@@ -212,7 +208,7 @@ static void usage(FILE *to)
 {
     fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N]\n"
           "       millraced node --name NAME --coordinator ADDRESS --listen HOST [--workers W]\n"
-          "                      [--memory BYTES] [--engine auto|uring|epoll] [--pin]\n"
+          "                      [--memory BYTES] [--engine ENGINE] [--pin]\n"
           "       millraced --version\n"
           "\n"
           "The daemon of a Millrace cluster: one coordinator, and a node on every machine.\n"

@@ -128,7 +128,7 @@ static void node_hello(struct node *node)
     hello->memory_bytes = node->config->memory_bytes;
     hello->engine = (char *)(uintptr_t)engine;
     hello->features = (char *)(uintptr_t)features;
-    hello->engine_reason = (char *)(uintptr_t)(reason ? reason : "");
+    hello->engine_reason = (char *)(uintptr_t)reason;
     hello->pid = (uint64_t)getpid();
     hello->job_in_doubt = node->job.doubt.job;
     node_send(node, &message);

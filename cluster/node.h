@@ -11,7 +11,7 @@ struct cluster_node_config {
     struct net_address listen; /* host part for the workers' data listeners */
     uint32_t workers;
     uint64_t memory_bytes; /* 0: unlimited */
-    enum net_engine_kind engine;
+    struct net_engine_choice engine;
     bool pin;
 };
 

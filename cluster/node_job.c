@@ -307,7 +307,7 @@ static void say_finished(struct node_job *job)
     step->node_count = job->node_count;
     step->engine = (char *)(uintptr_t)engine;
     step->features = (char *)(uintptr_t)features;
-    step->engine_reason = (char *)(uintptr_t)(reason ? reason : "");
+    step->engine_reason = (char *)(uintptr_t)reason;
     uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
     struct base_error error;
     if (bytes) {

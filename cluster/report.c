@@ -189,7 +189,7 @@ static void print_engine(const struct cluster_report *report, FILE *to)
         fprintf(to, " (%s)", report->features);
     fputs(report->verified ? "; every payload byte checked" : "; checked by sequence, length and totals", to);
     if (*report->engine_reason)
-        fprintf(to, "; not io_uring: %s", report->engine_reason);
+        fprintf(to, "; %s", report->engine_reason);
     fputc('\n', to);
 }
 

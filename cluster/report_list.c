@@ -33,8 +33,8 @@ void report_nodes_print(const struct cluster_nodes *nodes, FILE *to)
         if (entry->memory_bytes > 0)
             report_format_bytes((double)entry->memory_bytes, memory);
         fprintf(to, "%-16s %-8s %-24s %8" PRIu32 " %10s %8" PRIu64 "  %s%s%s\n", entry->name, states[entry->state],
-                entry->address, entry->workers, memory, entry->pid, entry->engine,
-                *entry->engine_reason ? ", not io_uring: " : "", entry->engine_reason);
+                entry->address, entry->workers, memory, entry->pid, entry->engine, *entry->engine_reason ? ", " : "",
+                entry->engine_reason);
         here += entry->state != CLUSTER_NODE_MISSING;
     }
     if (nodes->nodes_expected > 0)

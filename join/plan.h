@@ -16,7 +16,7 @@ enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE };
 
 /* Settings of a job that do not change its answer. Zero means the default chosen by join_plan_make. */
 struct join_settings {
-    enum net_engine_kind engine;
+    struct net_engine_choice engine;
     bool verify;                  /* check every payload byte */
     uint32_t frame_bytes;         /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
     uint32_t frames_per_lane;     /* 0: 2 */

@@ -1,6 +1,9 @@
 /* The door to the engines: checks arguments, jumps through the table, and chooses an engine when asked to. */
 #include "net/engine.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/assert.h"
 #include "base/clock.h"
 #include "net/engine_ops.h"
@@ -27,35 +30,37 @@ static enum base_status engine_config_check(const struct net_engine_config *conf
 /* All slots are filled: an engine without a feature says so in its own words, not by a NULL. */
 static void engine_assert_ops(const struct net_engine_ops *ops)
 {
-    BASE_ASSERT(ops->name && ops->enable && ops->close && ops->adopt && ops->accept && ops->connect && ops->receive);
+    BASE_ASSERT(ops->enable && ops->close && ops->adopt && ops->accept && ops->connect && ops->receive);
     BASE_ASSERT(ops->send && ops->shutdown && ops->socket_close && ops->chunk_release && ops->file_submit);
     BASE_ASSERT(ops->wake && ops->poll);
 }
 
-enum base_status net_engine_open(enum net_engine_kind kind, const struct net_engine_config *config,
-                                 struct net_engine **engine, const char **reason, struct base_error *error)
+enum base_status net_engine_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
+                                 struct net_engine **engine, struct base_error *error)
 {
     const char *refusal = NULL;
     struct net_engine *opened = NULL;
 
-    enum base_status status = engine_config_check(config, error);
+    enum base_status status = net_engine_choice_check(choice, error);
+    if (status == BASE_OK)
+        status = engine_config_check(config, error);
     if (status != BASE_OK)
         return status;
-    if (kind == NET_ENGINE_EPOLL) {
-        status = net_epoll_open(config, &opened, error);
+    if (choice->kind != NET_ENGINE_AUTO && !(net_rung_features(choice->kind) & NET_FEATURE_URING)) {
+        status = net_epoll_open(choice, config, &opened, error);
     } else {
-        status = net_uring_open(config, &opened, &refusal, error);
+        status = net_uring_open(choice, config, &opened, &refusal, error);
         /* Only what the kernel refuses is replaced: a budget too small for the chunks is too small for epoll, too. */
-        if (status != BASE_OK && kind == NET_ENGINE_AUTO && refusal != NULL)
-            status = net_epoll_open(config, &opened, error);
+        if (status != BASE_OK && choice->kind == NET_ENGINE_AUTO && refusal != NULL)
+            status = net_epoll_open(&(struct net_engine_choice){.kind = NET_ENGINE_EPOLL}, config, &opened, error);
     }
     if (status != BASE_OK)
         return status;
     engine_assert_ops(opened->ops);
     opened->now_ns = base_clock_now_ns();
+    if (refusal != NULL)
+        snprintf(opened->reason, sizeof opened->reason, "io_uring is not used: %s", refusal);
     *engine = opened;
-    if (reason != NULL)
-        *reason = refusal;
     return BASE_OK;
 }
 
@@ -72,12 +77,33 @@ void net_engine_close(struct net_engine *engine)
 
 const char *net_engine_name(const struct net_engine *engine)
 {
-    return engine->ops->name;
+    return engine->name;
+}
+
+const char *net_engine_reason(const struct net_engine *engine)
+{
+    return engine->reason;
+}
+
+void net_engine_describe(struct net_engine *engine, const char *settings)
+{
+    int used = net_features_format(engine->features, engine->features_text, sizeof engine->features_text);
+    if (used < (int)sizeof engine->features_text)
+        snprintf(engine->features_text + used, sizeof engine->features_text - (size_t)used, "%s%s", used ? " " : "",
+                 settings);
+}
+
+void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why)
+{
+    const size_t used = strlen(engine->reason);
+    engine->features &= ~(uint32_t)feature;
+    snprintf(engine->reason + used, sizeof engine->reason - used, "%sno %s: %s", used ? "; " : "",
+             net_feature_word(feature), why);
 }
 
 const char *net_engine_features(const struct net_engine *engine)
 {
-    return engine->features;
+    return engine->features_text;
 }
 
 const struct net_counters *net_engine_counters(const struct net_engine *engine)

@@ -22,11 +22,10 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "net/rung.h"
 
 struct net_engine;
 struct net_socket;
-
-enum net_engine_kind { NET_ENGINE_AUTO, NET_ENGINE_URING, NET_ENGINE_EPOLL };
 
 enum { NET_SEND_SEGMENTS_MAX = 64 };
 
@@ -132,19 +131,21 @@ struct net_counters {
 #undef X
 };
 
-/* Opens an engine of the given kind. AUTO tries io_uring and falls back to epoll; *reason (static string or NULL) then
- * says why, in words an operator can act on. The caller closes it. Errors: BASE_DENIED, BASE_UNSUPPORTED,
- * BASE_NO_MEMORY, all with a cause. */
-enum base_status net_engine_open(enum net_engine_kind kind, const struct net_engine_config *config,
-                                 struct net_engine **engine, const char **reason, struct base_error *error);
+/* Opens the engine chosen; the caller closes it. Features of the rung that cannot be had are left out, and AUTO falls
+ * back to epoll where io_uring is forbidden: net_engine_reason then says why. Errors: BASE_DENIED, BASE_UNSUPPORTED,
+ * BASE_NO_MEMORY, all with a cause; BASE_INVALID for a choice that makes no sense. */
+enum base_status net_engine_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
+                                 struct net_engine **engine, struct base_error *error);
 /* Makes the calling thread the owner. */
 enum base_status net_engine_enable(struct net_engine *engine, struct base_error *error);
 /* All sockets must be closed (their CLOSED seen) and no file operation in flight; chunks still out are logged. */
 void net_engine_close(struct net_engine *engine);
 
-/* "uring", "epoll" or "sim"; and the features in use, separated by spaces, such as "multishot-recv registered-files".
- */
+/* The rung's word such as "uring-multishot" (of URING and AUTO: "uring", or "epoll" after a fallback), or "sim". */
 const char *net_engine_name(const struct net_engine *engine);
+/* What of the choice is not in force and why, in words an operator can act on; "" when all is. Settled by enable. */
+const char *net_engine_reason(const struct net_engine *engine);
+/* The features in use and the socket settings, separated by spaces. Settled by enable. */
 const char *net_engine_features(const struct net_engine *engine);
 const struct net_counters *net_engine_counters(const struct net_engine *engine);
 /* Monotonic time as the owner should see it: read once per poll (virtual time in the simulation). */

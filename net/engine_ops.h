@@ -10,7 +10,10 @@ struct net_engine {
     const struct net_engine_ops *ops;
     struct net_counters counters;
     uint64_t now_ns;
-    char features[160];
+    const char *name;  /* static: the rung's word, or "sim" */
+    uint32_t features; /* in force: bits of enum net_feature */
+    char features_text[256];
+    char reason[256]; /* what of the choice is not in force, and why; empty: all is */
 };
 
 /* Every engine's socket struct begins with this. */
@@ -21,7 +24,6 @@ struct net_socket {
 
 /* All slots are filled; net_engine_open asserts it. Meanings: the functions of the same name in net/engine.h. */
 struct net_engine_ops {
-    const char *name;
     enum base_status (*enable)(struct net_engine *, struct base_error *);
     void (*close)(struct net_engine *);
     enum base_status (*adopt)(struct net_engine *, int fd, void *context, struct net_socket **, struct base_error *);
@@ -38,9 +40,15 @@ struct net_engine_ops {
     uint32_t (*poll)(struct net_engine *, struct net_event *, uint32_t max, uint64_t wait_ns);
 };
 
+/* Writes features_text: the features in force, then settings. */
+void net_engine_describe(struct net_engine *engine, const char *settings);
+/* Takes a feature out of force because the kernel, a policy or a limit does not allow it, for an operator to read. */
+void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why);
+
 /* *refusal is set (static string, for an operator) when the kernel does not let us: epoll can then take over. */
-enum base_status net_uring_open(const struct net_engine_config *, struct net_engine **, const char **refusal,
-                                struct base_error *);
-enum base_status net_epoll_open(const struct net_engine_config *, struct net_engine **, struct base_error *);
+enum base_status net_uring_open(const struct net_engine_choice *, const struct net_engine_config *,
+                                struct net_engine **, const char **refusal, struct base_error *);
+enum base_status net_epoll_open(const struct net_engine_choice *, const struct net_engine_config *,
+                                struct net_engine **, struct base_error *);
 
 #endif

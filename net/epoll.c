@@ -175,7 +175,6 @@ static uint32_t epoll_poll(struct net_engine *base, struct net_event *events, ui
 }
 
 static const struct net_engine_ops epoll_ops = {
-    .name = "epoll",
     .enable = epoll_enable,
     .close = epoll_close,
     .adopt = epoll_socket_adopt,
@@ -206,8 +205,8 @@ static enum base_status epoll_open_kernel(struct epoll_engine *engine, struct ba
     return BASE_OK;
 }
 
-enum base_status net_epoll_open(const struct net_engine_config *config, struct net_engine **opened,
-                                struct base_error *error)
+enum base_status net_epoll_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
+                                struct net_engine **opened, struct base_error *error)
 {
     char congestion[48];
     enum base_status status;
@@ -216,6 +215,8 @@ enum base_status net_epoll_open(const struct net_engine_config *config, struct n
     if (engine == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "engine epoll: no memory");
     engine->base.ops = &epoll_ops;
+    engine->base.name = net_rung_word(choice->kind);
+    engine->base.features = net_rung_features(choice->kind);
     engine->epoll_fd = engine->wake_fd = -1;
     engine->chunk_bytes = config->recv_chunk_bytes;
     engine->files_max = config->file_ops_max;
@@ -244,7 +245,7 @@ enum base_status net_epoll_open(const struct net_engine_config *config, struct n
         goto fail;
     net_tcp_choose(config, &engine->tcp);
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
-    snprintf(engine->base.features, sizeof engine->base.features, "edge-triggered %s", congestion);
+    net_engine_describe(&engine->base, congestion);
     *opened = &engine->base;
     return BASE_OK;
 

@@ -235,7 +235,6 @@ static void sim_close(struct net_engine *base)
 }
 
 static const struct net_engine_ops sim_ops = {
-    .name = "sim",
     .enable = sim_enable,
     .close = sim_close,
     .adopt = net_sim_adopt,
@@ -296,8 +295,9 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
     if (status != BASE_OK)
         goto give_back;
     opened->base.ops = &sim_ops;
+    opened->base.name = "sim";
     opened->base.now_ns = world->now_ns;
-    strcpy(opened->base.features, "seeded");
+    strcpy(opened->base.features_text, "seeded");
     TAILQ_INIT(&opened->staged);
     TAILQ_INIT(&opened->starved);
     opened->world = world;

@@ -120,12 +120,12 @@ static enum base_status uring_enable(struct net_engine *base, struct base_error 
     int result = io_uring_enable_rings(&engine->ring);
     if (result < 0)
         return base_error_set_errno(error, -result, "engine uring: cannot enable the ring");
-    engine->registered_ring = io_uring_register_ring_fd(&engine->ring) == 1;
+    result = io_uring_register_ring_fd(&engine->ring);
+    if (result != 1)
+        net_engine_miss(base, NET_FEATURE_REGISTERED_RING, strerror(-result));
     uring_chunks_enable(engine);
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
-    snprintf(base->features, sizeof base->features, "defer-taskrun%s%s multishot-accept multishot-receive %s",
-             engine->registered_ring ? " registered-ring" : "", engine->fixed_files ? " registered-files" : "",
-             congestion);
+    net_engine_describe(base, congestion);
     return BASE_OK;
 }
 
@@ -282,7 +282,6 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
 }
 
 static const struct net_engine_ops uring_ops = {
-    .name = "uring",
     .enable = uring_enable,
     .close = uring_close,
     .adopt = uring_socket_adopt,
@@ -321,15 +320,19 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
         return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
     }
     engine->ring_open = true;
-    engine->fixed_files = io_uring_register_files_sparse(&engine->ring, config->sockets_max) == 0;
+    result = io_uring_register_files_sparse(&engine->ring, config->sockets_max);
+    if (result < 0)
+        net_engine_miss(&engine->base, NET_FEATURE_REGISTERED_FILES,
+                        result == -EMFILE ? "more sockets than open files are allowed: raise ulimit -n"
+                                          : strerror(-result));
     engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (engine->wake_fd < 0)
         return base_error_set_errno(error, errno, "engine uring: eventfd");
     return BASE_OK;
 }
 
-enum base_status net_uring_open(const struct net_engine_config *config, struct net_engine **opened,
-                                const char **refusal, struct base_error *error)
+enum base_status net_uring_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
+                                struct net_engine **opened, const char **refusal, struct base_error *error)
 {
     struct uring_engine *engine = calloc(1, sizeof *engine);
     enum base_status status;
@@ -337,6 +340,8 @@ enum base_status net_uring_open(const struct net_engine_config *config, struct n
     if (engine == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory");
     engine->base.ops = &uring_ops;
+    engine->base.name = net_rung_word(choice->kind == NET_ENGINE_AUTO ? NET_ENGINE_URING : choice->kind);
+    engine->base.features = net_rung_features(choice->kind);
     engine->wake_fd = -1;
     engine->governor = config->governor;
     net_list_init(&engine->todo);

@@ -66,7 +66,7 @@ struct uring_file {
 struct uring_engine {
     struct net_engine base;
     struct io_uring ring;
-    bool ring_open, registered_ring, fixed_files;
+    bool ring_open;
     bool wake_armed;
     int wake_fd;
     _Atomic uint32_t wake_pending;
@@ -87,6 +87,11 @@ struct uring_engine {
     struct net_link todo, files_todo, starved, sated, timed, finished;
     uint64_t deadline_next_ns; /* not later than the earliest deadline in `timed` */
 };
+
+static inline bool uring_has(const struct uring_engine *engine, enum net_feature feature)
+{
+    return (engine->base.features & (uint32_t)feature) != 0;
+}
 
 static inline struct uring_engine *uring_engine_of(const struct uring_socket *socket)
 {

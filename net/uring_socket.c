@@ -29,7 +29,7 @@ static enum base_status uring_socket_take(struct uring_engine *engine, int fd, v
         status = base_error_set(error, BASE_TOO_LARGE, "all %u sockets of this engine are open", engine->slots.count);
         goto fail;
     }
-    if (engine->fixed_files) {
+    if (uring_has(engine, NET_FEATURE_REGISTERED_FILES)) {
         int result = io_uring_register_files_update(&engine->ring, slot, &fd, 1);
         if (result != 1) {
             status = base_error_set_errno(error, -result, "engine uring: cannot register a socket");
@@ -65,7 +65,7 @@ static void uring_socket_release(struct uring_socket *socket)
     net_list_unlink(&socket->todo);
     net_list_unlink(&socket->timed);
     net_list_unlink(&socket->finished);
-    if (engine->fixed_files)
+    if (uring_has(engine, NET_FEATURE_REGISTERED_FILES))
         (void)io_uring_register_files_update(&engine->ring, socket->slot, &none, 1);
     if (!(socket->flags & URING_LISTENER))
         close(socket->fd);
@@ -225,7 +225,7 @@ static void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe 
 /* By descriptor, because a cancel by user_data can miss an armed multishot request. */
 static void uring_cancel_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
-    if (uring_engine_of(socket)->fixed_files)
+    if (uring_has(uring_engine_of(socket), NET_FEATURE_REGISTERED_FILES))
         io_uring_prep_cancel_fd(sqe, (int)socket->slot, IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_FD_FIXED);
     else
         io_uring_prep_cancel_fd(sqe, socket->fd, IORING_ASYNC_CANCEL_ALL);
@@ -248,7 +248,7 @@ static bool uring_socket_stage(struct uring_socket *socket)
         if (sqe == NULL)
             return false;
         uring_prepare[kind](socket, sqe);
-        if (engine->fixed_files && kind != URING_CANCEL) {
+        if (uring_has(engine, NET_FEATURE_REGISTERED_FILES) && kind != URING_CANCEL) {
             sqe->fd = (int)socket->slot;
             sqe->flags |= IOSQE_FIXED_FILE;
         }

@@ -56,7 +56,7 @@ static void sample_sources(struct cluster_source source[2])
     source[1] = (struct cluster_source){.text = "gen:rows=16M,row=64"};
 }
 
-static const struct join_settings sample_settings = {.engine = NET_ENGINE_EPOLL,
+static const struct join_settings sample_settings = {.engine = {.kind = NET_ENGINE_EPOLL},
                                                      .verify = true,
                                                      .frame_bytes = 65536,
                                                      .frames_per_lane = 2,

@@ -67,7 +67,7 @@ static void join_fills_the_request(void **state)
     assert_string_equal(submit->select, "left.a");
     assert_string_equal(submit->out, "/o");
     assert_int_equal(submit->output, SHUFFLE_OUTPUT_FIXED);
-    assert_int_equal(submit->settings.engine, NET_ENGINE_EPOLL);
+    assert_int_equal(submit->settings.engine.kind, NET_ENGINE_EPOLL);
     assert_true(submit->settings.verify);
     assert_int_equal(submit->settings.frame_bytes, 65536);
     assert_int_equal(submit->settings.frames_per_lane, 3);
@@ -157,7 +157,7 @@ static void wrong_words_are_named(void **state)
         {"shuffle --in /a", "--by=K"},
         {"join --left /a --right /b --on a=b --type left", "inner joins only"},
         {"join --left /a --right /b --on a=b --type sideways", "no kind of join"},
-        {"join --left /a --right /b --on a=b --engine fast", "auto, uring, epoll"},
+        {"join --left /a --right /b --on a=b --engine fast", "auto, epoll, uring-multishot"},
         {"join --left /a --right /b --on a=b --frame-bytes 4095", "4096"},
         {"join --left /a --right /b --on a=b --frame-bytes 2Mi", "1048576"},
         {"join --left /a --right /b --on a=b --frame-bytes 5000000000", "out of range"},

@@ -306,7 +306,15 @@ static void test_plans_are_checked(void **state)
     }
 }
 
-/* The fuzzer's corpus must not fall behind the protocol: tests/fuzz/corpus/control holds the samples as bytes. */
+static void corpus_write(const char *path, const uint8_t *bytes, size_t count)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(bytes, 1, count, file) != count || fclose(file) != 0)
+        fail_msg("%s cannot be written", path);
+}
+
+/* The fuzzer's corpus must not fall behind the protocol: tests/fuzz/corpus/control holds the samples as bytes. After a
+ * change of the protocol, run this test once with MILLRACE_CORPUS_WRITE=1 and commit what it wrote. */
 static void test_corpus_is_current(void **state)
 {
     (void)state;
@@ -318,12 +326,14 @@ static void test_corpus_is_current(void **state)
         encode(&sample, &bytes, &count);
         char path[512];
         snprintf(path, sizeof path, "%s/%s", MILLRACE_CORPUS, cluster_message_name(sample.kind));
+        if (getenv("MILLRACE_CORPUS_WRITE"))
+            corpus_write(path, bytes, count);
         FILE *file = fopen(path, "rb");
         if (!file)
             fail_msg("%s is missing", path);
         uint8_t *kept = malloc(count + 1);
         if (fread(kept, 1, count + 1, file) != count || memcmp(kept, bytes, count) != 0)
-            fail_msg("%s is not the sample any more: write it again", path);
+            fail_msg("%s is not the sample any more: write it again (MILLRACE_CORPUS_WRITE=1)", path);
         fclose(file);
         free(kept);
         free(bytes);

@@ -49,7 +49,7 @@ static int open_agent(void **state)
     (void)state;
     memset(&agent, 0, sizeof agent);
     struct base_error error;
-    struct cluster_crew_config config = {.workers = WORKERS, .engine = NET_ENGINE_EPOLL};
+    struct cluster_crew_config config = {.workers = WORKERS, .engine = {.kind = NET_ENGINE_EPOLL}};
     assert_int_equal(base_governor_open(UINT64_C(256) << 20, &agent.governor, &error), BASE_OK);
     assert_int_equal(net_address_parse("127.0.0.1:0", &config.listen, &error), BASE_OK);
     config.governor = agent.governor;

@@ -19,28 +19,17 @@ static void bench_check(enum base_status status, const struct base_error *error)
         fail_msg("%s: %s", base_status_name(status), error->text);
 }
 
-static void kernel_open(struct bench *bench, const struct net_engine_config *config, enum net_engine_kind kind)
+static void kernel_open(struct bench *bench, const struct net_engine_config *config)
 {
     struct base_error error = {0};
     struct net_address address;
-    const char *reason = NULL;
 
     for (int i = 0; i < BENCH_ENGINES; i++) {
-        bench_check(net_engine_open(kind, config, &bench->engines[i], &reason, &error), &error);
+        bench_check(net_engine_open(&bench->kind->engine, config, &bench->engines[i], &error), &error);
         bench_check(net_engine_enable(bench->engines[i], &error), &error);
     }
     bench_check(net_address_parse("127.0.0.1:0", &address, &error), &error);
     bench_check(net_listen(&address, 1024, &bench->listener_fd, &bench->address, &error), &error);
-}
-
-static void uring_open(struct bench *bench, const struct net_engine_config *config)
-{
-    kernel_open(bench, config, NET_ENGINE_URING);
-}
-
-static void epoll_open(struct bench *bench, const struct net_engine_config *config)
-{
-    kernel_open(bench, config, NET_ENGINE_EPOLL);
 }
 
 static void kernel_close(struct bench *bench)
@@ -58,8 +47,12 @@ static bool kernel_idle(struct bench *bench)
     return true;
 }
 
-static const struct bench_kind bench_uring = {"uring", true, uring_open, kernel_close, kernel_idle};
-static const struct bench_kind bench_epoll = {"epoll", true, epoll_open, kernel_close, kernel_idle};
+/* One kind for every rung of the ladder. */
+#define X(rung, word, features, idea)                                                                                  \
+    static const struct bench_kind bench_##rung = {word,        true,         {.kind = NET_ENGINE_##rung},             \
+                                                   kernel_open, kernel_close, kernel_idle};
+NET_RUNG_LIST(X)
+#undef X
 
 /* A rough network: late, cut, starved now and then, with little in flight. */
 static void sim_open(struct bench *bench, const struct net_engine_config *config)
@@ -96,10 +89,22 @@ static bool sim_idle(struct bench *bench)
     return net_sim_advance(bench->world, NET_WAIT_FOREVER);
 }
 
-static const struct bench_kind bench_sim = {"sim", false, sim_open, sim_close, sim_idle};
+static const struct bench_kind bench_sim = {"sim", false, {.kind = NET_ENGINE_AUTO}, sim_open, sim_close, sim_idle};
 
-const struct bench_kind *const bench_kinds[] = {&bench_uring, &bench_epoll, &bench_sim};
+const struct bench_kind *const bench_kinds[] = {
+#define X(rung, word, features, idea) &bench_##rung,
+    NET_RUNG_LIST(X)
+#undef X
+    & bench_sim};
 const size_t bench_kinds_count = sizeof bench_kinds / sizeof *bench_kinds;
+
+const struct bench_kind *bench_kind_of(enum net_engine_kind rung)
+{
+    const struct bench_kind *const *kind = bench_kinds;
+    while (!(*kind)->kernel || (*kind)->engine.kind != rung)
+        kind++;
+    return *kind;
+}
 
 struct net_engine_config bench_config(void)
 {

@@ -23,6 +23,7 @@ struct bench;
 struct bench_kind {
     const char *name;
     bool kernel; /* real sockets and real time: tests of descriptors, threads and the kernel's queues make sense */
+    struct net_engine_choice engine; /* of a kernel kind */
     /* Fills engines, listener_fd and address. */
     void (*open)(struct bench *bench, const struct net_engine_config *config);
     void (*close)(struct bench *bench);
@@ -33,6 +34,7 @@ struct bench_kind {
 
 extern const struct bench_kind *const bench_kinds[];
 extern const size_t bench_kinds_count;
+const struct bench_kind *bench_kind_of(enum net_engine_kind rung);
 
 /* One socket and what it reported; its socket's context points here. */
 struct bench_peer {

@@ -71,20 +71,21 @@ static void judge(struct verdict *verdict)
     struct base_error error = {0};
     struct base_governor *governor;
     struct net_engine *engine;
-    const char *reason = NULL;
 
     if (base_governor_open(0, &governor, &error) != BASE_OK)
         _exit(98);
     struct net_engine_config config = small_config(governor);
-    verdict->uring_status = net_engine_open(NET_ENGINE_URING, &config, &engine, &reason, &error);
+    verdict->uring_status =
+        net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_URING}, &config, &engine, &error);
     if (verdict->uring_status == BASE_OK)
         net_engine_close(engine);
     snprintf(verdict->error, sizeof verdict->error, "%s", error.text);
-    verdict->auto_status = net_engine_open(NET_ENGINE_AUTO, &config, &engine, &reason, &error);
+    verdict->auto_status =
+        net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_AUTO}, &config, &engine, &error);
     if (verdict->auto_status != BASE_OK)
         return;
     snprintf(verdict->engine, sizeof verdict->engine, "%s", net_engine_name(engine));
-    snprintf(verdict->reason, sizeof verdict->reason, "%s", reason != NULL ? reason : "");
+    snprintf(verdict->reason, sizeof verdict->reason, "%s", net_engine_reason(engine));
     net_engine_close(engine);
     base_governor_close(governor);
 }
@@ -120,7 +121,8 @@ static void seccomp_answers_eperm(void **state)
     assert_non_null(strstr(verdict.reason, "seccomp"));
     assert_non_null(strstr(verdict.reason, "EPERM"));
     assert_int_equal(verdict.uring_status, BASE_DENIED);
-    assert_non_null(strstr(verdict.error, verdict.reason));
+    assert_non_null(strstr(verdict.reason, "io_uring is not used: "));
+    assert_non_null(strstr(verdict.error, verdict.reason + strlen("io_uring is not used: ")));
 }
 
 static void seccomp_hides_io_uring(void **state)
@@ -188,7 +190,8 @@ static void a_small_budget_is_no_reason_for_epoll(void **state)
     assert_int_equal(base_governor_open(20000, &governor, &error), BASE_OK);
     struct net_engine_config config = small_config(governor);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        assert_int_equal(net_engine_open(kinds[i], &config, &engine, NULL, &error), BASE_NO_MEMORY);
+        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kinds[i]}, &config, &engine, &error),
+                         BASE_NO_MEMORY);
         assert_non_null(strstr(error.text, "budget"));
         assert_int_equal(base_governor_used_bytes(governor), 0);
     }
@@ -205,13 +208,16 @@ static void absurd_sizes_are_refused(void **state)
     assert_int_equal(base_governor_open(0, &governor, &error), BASE_OK);
     struct net_engine_config config = small_config(governor);
     config.sockets_max = 0;
-    assert_int_equal(net_engine_open(NET_ENGINE_AUTO, &config, &engine, NULL, &error), BASE_INVALID);
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_AUTO}, &config, &engine, &error),
+                     BASE_INVALID);
     config = small_config(governor);
     config.recv_chunk_count = 65536;
-    assert_int_equal(net_engine_open(NET_ENGINE_AUTO, &config, &engine, NULL, &error), BASE_INVALID);
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_AUTO}, &config, &engine, &error),
+                     BASE_INVALID);
     config = small_config(governor);
     config.recv_chunk_bytes = 0;
-    assert_int_equal(net_engine_open(NET_ENGINE_AUTO, &config, &engine, NULL, &error), BASE_INVALID);
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_AUTO}, &config, &engine, &error),
+                     BASE_INVALID);
     assert_null(engine);
     base_governor_close(governor);
 }
@@ -229,14 +235,16 @@ static void an_unknown_congestion_control_is_replaced(void **state)
         struct net_engine_config config = small_config(governor);
         struct net_engine *engine;
         config.congestion = i == 0 ? "nosuch" : "a-name-that-is-longer-than-any";
-        assert_int_equal(net_engine_open(kinds[i], &config, &engine, NULL, &error), BASE_OK);
+        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kinds[i]}, &config, &engine, &error),
+                         BASE_OK);
         assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
         const char *features = net_engine_features(engine);
         assert_true(strstr(features, "congestion=cubic") != NULL || strstr(features, "congestion=reno") != NULL);
         net_engine_close(engine);
 
         config.congestion = "reno";
-        assert_int_equal(net_engine_open(kinds[i], &config, &engine, NULL, &error), BASE_OK);
+        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kinds[i]}, &config, &engine, &error),
+                         BASE_OK);
         assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
         assert_non_null(strstr(net_engine_features(engine), "congestion=reno"));
         net_engine_close(engine);

@@ -21,7 +21,7 @@ static struct net_engine *engine_make(enum net_engine_kind kind, struct base_gov
     assert_int_equal(base_governor_open(0, governor, &error), BASE_OK);
     struct net_engine_config config = {
         .sockets_max = 4, .file_ops_max = 2, .recv_chunk_bytes = 64, .recv_chunk_count = 2, .governor = *governor};
-    assert_int_equal(net_engine_open(kind, &config, &engine, NULL, &error), BASE_OK);
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kind}, &config, &engine, &error), BASE_OK);
     assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
     return engine;
 }

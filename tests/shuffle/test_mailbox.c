@@ -177,7 +177,9 @@ static void threads_lose_nothing(void **state)
         struct worker *worker = &workers[i];
         worker->at = i;
         worker->mailroom = mailroom;
-        assert_int_equal(net_engine_open(NET_ENGINE_EPOLL, &config, &worker->engine, NULL, &error), BASE_OK);
+        assert_int_equal(
+            net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_EPOLL}, &config, &worker->engine, &error),
+            BASE_OK);
         shuffle_mailroom_register(mailroom, i, worker->engine);
         for (uint32_t other = 0; other < WORKERS; other++) {
             for (uint32_t l = 0; l < CAPACITY; l++)
@@ -222,7 +224,9 @@ static void leaving_while_another_comes(void **state)
     assert_int_equal(base_governor_open(0, &governor, &error), BASE_OK);
     const struct net_engine_config config = {
         .sockets_max = 4, .recv_chunk_bytes = 4096, .recv_chunk_count = 4, .governor = governor};
-    assert_int_equal(net_engine_open(NET_ENGINE_EPOLL, &config, &newcomer.engine, NULL, &error), BASE_OK);
+    assert_int_equal(
+        net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_EPOLL}, &config, &newcomer.engine, &error),
+        BASE_OK);
     assert_int_equal(net_engine_enable(newcomer.engine, &error), BASE_OK);
     for (uint32_t round = 0; round < 200; round++) {
         pthread_t thread;

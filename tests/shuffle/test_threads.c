@@ -239,7 +239,8 @@ static void cluster_open(struct cluster *cluster, enum net_engine_kind kind, uin
         memset(worker->image, 0x5a, (size_t)SHUFFLE_BATCH_ROWS * ROW_BYTES);
         assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
         assert_int_equal(net_listen(&any, 16, &cluster->listener_fd[i], &cluster->address[i], &error), BASE_OK);
-        assert_int_equal(net_engine_open(kind, &config, &worker->engine, NULL, &error), BASE_OK);
+        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kind}, &config, &worker->engine, &error),
+                         BASE_OK);
         shuffle_mailroom_register(cluster->mailroom[i / PER_NODE], i % PER_NODE, worker->engine);
     }
 }

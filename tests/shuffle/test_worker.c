@@ -51,9 +51,8 @@ static struct net_engine *engine_open(enum net_engine_kind kind)
     const struct net_engine_config config = {
         .sockets_max = 4, .file_ops_max = 4, .recv_chunk_bytes = 4096, .recv_chunk_count = 4, .governor = governor};
     struct net_engine *engine;
-    const char *reason = NULL;
     struct base_error error;
-    assert_int_equal(net_engine_open(kind, &config, &engine, &reason, &error), BASE_OK);
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kind}, &config, &engine, &error), BASE_OK);
     assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
     return engine;
 }

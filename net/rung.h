@@ -1,0 +1,86 @@
+/* The ladder of engines: named rungs, each the one before plus one idea, and options for experiments on top of a rung.
+ *
+ * A rung is a set of features. What of it the kernel, a policy or a limit does not allow is found by trying when the
+ * engine is opened, left out, and told (net_engine_reason); a rung on io_uring never becomes one on epoll, except
+ * through AUTO. docs/ladder.md explains the rungs and says what each was measured to bring. */
+#ifndef MILLRACE_NET_RUNG_H
+#define MILLRACE_NET_RUNG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* X(name, word): ideas that a rung consists of. The first group are the ladder's, the second the experiments'. */
+#define NET_FEATURE_LIST(X)                                                                                            \
+    X(URING, "io_uring")                        /* not set: epoll */                                                   \
+    X(DEFER_TASKRUN, "defer-taskrun")           /* single issuer, task work when the owner asks for it */              \
+    X(BATCHED_SUBMIT, "batched-submit")         /* one enter per turn instead of one per operation */                  \
+    X(REGISTERED_RING, "registered-ring")       /* the ring's own descriptor */                                        \
+    X(REGISTERED_FILES, "registered-files")     /* sockets in the ring's file table */                                 \
+    X(REGISTERED_BUFFERS, "registered-buffers") /* receive memory, or zero-copy send memory */                         \
+    X(MULTISHOT, "multishot")                   /* accept and receive; chunks from a provided buffer ring */           \
+    X(BUNDLE, "bundle")                         /* several chunks in one completion */                                 \
+    X(INCREMENTAL, "incremental")               /* large buffers, consumed piece by piece */                           \
+    X(SEND_ZC, "send-zc")                       /* zero-copy send, off again per connection where the kernel copies */
+
+enum net_feature_index {
+#define X(name, word) NET_FEATURE_INDEX_##name,
+    NET_FEATURE_LIST(X)
+#undef X
+        NET_FEATURE_COUNT
+};
+
+enum net_feature {
+#define X(name, word) NET_FEATURE_##name = 1 << NET_FEATURE_INDEX_##name,
+    NET_FEATURE_LIST(X)
+#undef X
+};
+
+/* X(name, word, features, idea) in the ladder's order. AUTO and URING come first and last: they choose among the
+ * rungs. */
+#define NET_RUNG_LIST(X)                                                                                               \
+    X(EPOLL, "epoll", 0, "readiness: edge-triggered epoll, as an expert writes it")                                    \
+    X(URING_MULTISHOT, "uring-multishot",                                                                              \
+      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
+          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
+      "one request serves many receives, from a ring of provided buffers")                                             \
+    X(URING, "uring",                                                                                                  \
+      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
+          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
+      "the best set for this machine and this traffic")
+
+enum net_engine_kind {
+    NET_ENGINE_AUTO, /* URING, or EPOLL where io_uring is forbidden */
+#define X(name, word, features, idea) NET_ENGINE_##name,
+    NET_RUNG_LIST(X)
+#undef X
+        NET_ENGINE_KIND_COUNT
+};
+
+/* What a job or a daemon asks for. Plain data. */
+struct net_engine_choice {
+    enum net_engine_kind kind;
+};
+
+/* Text of a choice: "auto", "epoll", "uring-multishot". Buffers for net_engine_choice_format. */
+enum { NET_CHOICE_TEXT_BYTES = 96 };
+
+/* Reads such a text. Errors: BASE_INVALID, naming what there is to choose from. */
+enum base_status net_engine_choice_parse(const char *text, struct net_engine_choice *choice, struct base_error *error);
+void net_engine_choice_format(const struct net_engine_choice *choice, char text[NET_CHOICE_TEXT_BYTES]);
+/* Whether a choice that came from elsewhere makes sense. */
+enum base_status net_engine_choice_check(const struct net_engine_choice *choice, struct base_error *error);
+bool net_engine_choice_equal(const struct net_engine_choice *a, const struct net_engine_choice *b);
+
+/* The rung's word and idea (static); its features. AUTO has the features of URING. */
+const char *net_rung_word(enum net_engine_kind kind);
+const char *net_rung_idea(enum net_engine_kind kind);
+uint32_t net_rung_features(enum net_engine_kind kind);
+/* The feature's word (static); feature is one bit. */
+const char *net_feature_word(enum net_feature feature);
+/* Writes the words of all features set, separated by spaces; returns the length it would have (as snprintf). */
+int net_features_format(uint32_t features, char *text, size_t text_bytes);
+
+#endif
