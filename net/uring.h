@@ -125,7 +125,6 @@ enum base_status uring_socket_adopt(struct net_engine *, int fd, void *context, 
 enum base_status uring_socket_accept(struct net_socket *, struct base_error *);
 enum base_status uring_socket_connect(struct net_engine *, const struct net_address *, uint64_t deadline_ns,
                                       void *context, struct net_socket **, struct base_error *);
-enum base_status uring_socket_send(struct net_socket *, struct net_send_op *);
 void uring_socket_shutdown(struct net_socket *);
 void uring_socket_close(struct net_socket *, _Bool abort);
 /* Marks a request for staging at the next poll. */
@@ -156,6 +155,11 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
 bool uring_receive_hungry(const struct uring_engine *engine);
 /* Re-arms starved sockets, as far as there are chunks. */
 void uring_receive_feed(struct uring_engine *engine);
+
+/* uring_send.c */
+enum base_status uring_socket_send(struct net_socket *, struct net_send_op *);
+void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
+uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
 
 /* uring_file.c */
 enum base_status uring_files_open(struct uring_engine *engine, uint32_t count);
