@@ -14,6 +14,7 @@
     X(SHUFFLE, "shuffle", "send every row of an input to the worker that owns its key")                                \
     X(NODES, "nodes", "list the nodes of the cluster; exit code 3 when some are missing")                              \
     X(JOBS, "jobs", "list the jobs the coordinator remembers")                                                         \
+    X(ENGINES, "engines", "list the engines to choose from, the rungs of the ladder")                                  \
     X(VERSION, "version", "print the version of this program")
 
 enum cluster_command {

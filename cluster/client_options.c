@@ -428,6 +428,10 @@ static const struct argp command_argp[CLUSTER_COMMAND_COUNT] = {
     [CLUSTER_COMMAND_JOBS] = {.parser = read_word,
                               .doc = "Lists the jobs the coordinator remembers, the newest last.\v" EXIT_NOTE,
                               .children = list_children},
+    [CLUSTER_COMMAND_ENGINES] = {.parser = read_word,
+                                 .doc = "Lists the engines that --engine takes: rungs of a ladder, each the one "
+                                        "before plus one idea.",
+                                 .children = list_children},
     [CLUSTER_COMMAND_VERSION] = {.parser = read_word,
                                  .doc = "Prints the version of this program.",
                                  .children = list_children},

@@ -101,9 +101,17 @@ static int run_version(const struct cluster_client_args *args)
     return CLUSTER_EXIT_OK;
 }
 
+static int run_engines(const struct cluster_client_args *args)
+{
+    if (args->json)
+        return give(report_engines_json(), CLUSTER_EXIT_OK);
+    report_engines_print(stdout);
+    return CLUSTER_EXIT_OK;
+}
+
 static int (*const commands[CLUSTER_COMMAND_COUNT])(const struct cluster_client_args *args) = {
     [CLUSTER_COMMAND_JOIN] = run_job,  [CLUSTER_COMMAND_SHUFFLE] = run_job,     [CLUSTER_COMMAND_NODES] = run_list,
-    [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version,
+    [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version, [CLUSTER_COMMAND_ENGINES] = run_engines,
 };
 
 int main(int argc, char **argv)

@@ -19,11 +19,14 @@ char *report_json(const struct cluster_report *report, uint64_t job, const char 
 char *report_nodes_json(const struct cluster_nodes *nodes);
 char *report_jobs_json(const struct cluster_jobs *jobs);
 char *report_version_json(void);
+/* The ladder of engines: an array of {rung, engine, idea, features[]}. */
+char *report_engines_json(void);
 
 /* The same for people. A failed job has no report to print: its error says it all. */
 void report_print(const struct cluster_report *report, uint64_t job, const char *out, FILE *to);
 void report_nodes_print(const struct cluster_nodes *nodes, FILE *to);
 void report_jobs_print(const struct cluster_jobs *jobs, FILE *to);
+void report_engines_print(FILE *to);
 
 /* "succeeded"; never NULL. */
 const char *report_job_state_word(enum cluster_job_state state);

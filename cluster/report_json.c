@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cluster/report.h"
+#include "net/rung.h"
 
 /* An object or array that remembers whether something did not get in. */
 struct json_out {
@@ -256,4 +257,22 @@ char *report_version_json(void)
     put_text(&out, object, "version", cluster_build_id());
     put_count(&out, object, "protocol", CLUSTER_PROTOCOL_VERSION);
     return finish(&out, object);
+}
+
+char *report_engines_json(void)
+{
+    struct json_out out = {0};
+    json_t *array = json_array();
+    for (int kind = NET_ENGINE_AUTO + 1; kind < NET_ENGINE_KIND_COUNT; kind++) {
+        const uint32_t set = net_rung_features((enum net_engine_kind)kind);
+        char features[256];
+        net_features_format(set & ~(uint32_t)NET_FEATURE_URING, features, sizeof features);
+        json_t *rung = json_object();
+        put_text(&out, rung, "rung", net_rung_word((enum net_engine_kind)kind));
+        put_text(&out, rung, "engine", set & NET_FEATURE_URING ? "io_uring" : "epoll");
+        put_text(&out, rung, "idea", net_rung_idea((enum net_engine_kind)kind));
+        put(&out, rung, "features", make_words(&out, features));
+        append(&out, array, rung);
+    }
+    return finish(&out, array);
 }

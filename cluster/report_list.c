@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cluster/report.h"
+#include "net/rung.h"
 
 bool report_nodes_complete(const struct cluster_nodes *nodes)
 {
@@ -72,4 +73,10 @@ void report_jobs_print(const struct cluster_jobs *jobs, FILE *to)
         if (*entry->error)
             fprintf(to, "%6s %s\n", "", entry->error);
     }
+}
+
+void report_engines_print(FILE *to)
+{
+    for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++)
+        fprintf(to, "%-16s %s\n", net_rung_word((enum net_engine_kind)kind), net_rung_idea((enum net_engine_kind)kind));
 }

@@ -1,5 +1,6 @@
 /* What is shown of jobs and nodes: JSON that a strict parser reads back, text that people read. */
 #include "cluster/report.h"
+#include "net/rung.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -197,6 +198,29 @@ static void json_of_lists(void **state)
     json_decref(object);
 }
 
+/* Every rung is told under its own word, in the ladder's order, and without what its predecessor has not. */
+static void json_of_the_ladder(void **state)
+{
+    (void)state;
+    char *text = report_engines_json();
+    assert_non_null(text);
+    json_t *array = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+    assert_int_equal(json_array_size(array), NET_ENGINE_KIND_COUNT - 1);
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *rung = json_array_get(array, i);
+        struct net_engine_choice choice;
+        struct base_error error;
+        assert_int_equal(net_engine_choice_parse(json_string_value(json_object_get(rung, "rung")), &choice, &error),
+                         BASE_OK);
+        assert_int_equal(choice.kind, i + 1);
+        const bool epoll = strncmp(net_rung_word(choice.kind), "epoll", 5) == 0;
+        assert_string_equal(json_string_value(json_object_get(rung, "engine")), epoll ? "epoll" : "io_uring");
+        assert_true(json_is_array(json_object_get(rung, "features")));
+    }
+    json_decref(array);
+    free(text);
+}
+
 static void completeness(void **state)
 {
     (void)state;
@@ -341,6 +365,7 @@ int main(void)
         cmocka_unit_test(json_of_a_failure),
         cmocka_unit_test(json_stays_strict_with_odd_numbers),
         cmocka_unit_test(json_of_lists),
+        cmocka_unit_test(json_of_the_ladder),
         cmocka_unit_test(completeness),
         cmocka_unit_test(people_read_the_essentials),
         cmocka_unit_test(rows_in_tables_have_no_checksum),
