@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -70,8 +69,7 @@ static void epoll_close(struct net_engine *base)
     BASE_ASSERT(engine->file_count == 0);
     if (engine->chunks != NULL)
         (void)base_pool_close(engine->chunks);
-    if (engine->wake_fd >= 0)
-        close(engine->wake_fd);
+    net_wake_close(&engine->wake);
     if (engine->epoll_fd >= 0)
         close(engine->epoll_fd);
     net_slots_close(&engine->slots);
@@ -87,23 +85,14 @@ static void epoll_chunk_release(struct net_engine *base, const struct net_chunk 
     epoll_sockets_feed(engine);
 }
 
-/* The eventfd is never read: with edges every write is an event of its own. The flag carries the meaning, the eventfd
- * only ends the wait, and a second wake before the owner saw the first costs no system call. */
 static void epoll_wake(struct net_engine *base)
 {
-    struct epoll_engine *engine = (struct epoll_engine *)base;
-    uint64_t one = 1;
-
-    if (atomic_exchange(&engine->wake_pending, 1) == 0) {
-        ssize_t written = write(engine->wake_fd, &one, sizeof one);
-        (void)written; /* fails only after 2^64 wakes */
-    }
+    net_wake_signal(&((struct epoll_engine *)base)->wake);
 }
 
 static void epoll_deliver_wake(struct epoll_engine *engine, struct epoll_output *output)
 {
-    if (output->count < output->max && atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0 &&
-        atomic_exchange(&engine->wake_pending, 0) != 0) {
+    if (output->count < output->max && net_wake_take(&engine->wake)) {
         engine->base.counters.wakeups++;
         epoll_event_add(output, NET_EVENT_WOKEN, NULL);
     }
@@ -142,8 +131,7 @@ static void epoll_wait_kernel(struct epoll_engine *engine, uint64_t wait_ns)
 /* Time until something must be looked at: 0 when there is work already. */
 static uint64_t epoll_wait_limit(struct epoll_engine *engine, uint64_t wait_ns)
 {
-    if (!net_list_empty(&engine->ready) || engine->file_count > 0 ||
-        atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0)
+    if (!net_list_empty(&engine->ready) || engine->file_count > 0 || net_wake_pending(&engine->wake))
         return 0;
     if (net_list_empty(&engine->timed))
         return wait_ns;
@@ -197,10 +185,10 @@ static enum base_status epoll_open_kernel(struct epoll_engine *engine, struct ba
     engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (engine->epoll_fd < 0)
         return base_error_set_errno(error, errno, "engine epoll: epoll_create1");
-    engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->wake_fd < 0)
-        return base_error_set_errno(error, errno, "engine epoll: eventfd");
-    if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake_fd, &wake) != 0)
+    const int failure = net_wake_open(&engine->wake);
+    if (failure != 0)
+        return base_error_set_errno(error, failure, "engine epoll: eventfd");
+    if (epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, engine->wake.fd, &wake) != 0)
         return base_error_set_errno(error, errno, "engine epoll: epoll_ctl");
     return BASE_OK;
 }
@@ -217,7 +205,7 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
     engine->base.ops = &epoll_ops;
     engine->base.name = net_rung_word(choice->kind);
     engine->base.features = net_rung_features(choice->kind);
-    engine->epoll_fd = engine->wake_fd = -1;
+    engine->epoll_fd = engine->wake.fd = -1;
     engine->chunk_bytes = config->recv_chunk_bytes;
     engine->files_max = config->file_ops_max;
     net_list_init(&engine->ready);

@@ -2,12 +2,11 @@
 #ifndef MILLRACE_NET_EPOLL_H
 #define MILLRACE_NET_EPOLL_H
 
-#include <stdatomic.h>
-
 #include "net/engine_ops.h"
 #include "net/list.h"
 #include "net/slots.h"
 #include "net/tcp.h"
+#include "net/wake.h"
 
 enum epoll_socket_flag {
     EPOLL_LISTENER = 1 << 0,
@@ -42,8 +41,8 @@ struct epoll_socket {
 
 struct epoll_engine {
     struct net_engine base;
-    int epoll_fd, wake_fd;
-    _Atomic uint32_t wake_pending;
+    int epoll_fd;
+    struct net_wake wake;
     uint32_t chunk_bytes;
     struct base_pool *chunks;
     struct net_tcp tcp;

@@ -30,8 +30,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -140,8 +138,7 @@ static void uring_close(struct net_engine *base)
     uring_chunks_close(engine);
     if (engine->ring_open)
         io_uring_queue_exit(&engine->ring);
-    if (engine->wake_fd >= 0)
-        close(engine->wake_fd);
+    net_wake_close(&engine->wake);
     net_slots_close(&engine->slots);
     net_slots_close(&engine->file_slots);
     free(engine->sockets);
@@ -149,26 +146,19 @@ static void uring_close(struct net_engine *base)
     free(engine);
 }
 
-/* The eventfd is never read: with a multishot poll every write is a completion of its own. A second wake before the
- * owner saw the first costs no system call. */
 static void uring_wake(struct net_engine *base)
 {
-    struct uring_engine *engine = (struct uring_engine *)base;
-    uint64_t one = 1;
-
-    if (atomic_exchange(&engine->wake_pending, 1) == 0) {
-        ssize_t written = write(engine->wake_fd, &one, sizeof one);
-        (void)written; /* fails only after 2^64 wakes */
-    }
+    net_wake_signal(&((struct uring_engine *)base)->wake);
 }
 
+/* A multishot poll: every write to the eventfd is a completion of its own. */
 static void uring_stage_wake(struct uring_engine *engine)
 {
     struct io_uring_sqe *sqe;
 
     if (engine->wake_armed || (sqe = uring_sqe(engine)) == NULL)
         return;
-    io_uring_prep_poll_multishot(sqe, engine->wake_fd, POLLIN);
+    io_uring_prep_poll_multishot(sqe, engine->wake.fd, POLLIN);
     io_uring_sqe_set_data64(sqe, uring_user_data(URING_WAKE, 0, 0));
     engine->wake_armed = true;
 }
@@ -223,8 +213,7 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
     uint32_t count = 0;
 
     /* First, or completions that fill every poll would keep it waiting. */
-    if (atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0 &&
-        atomic_exchange(&engine->wake_pending, 0) != 0) {
+    if (net_wake_take(&engine->wake)) {
         engine->base.counters.wakeups++;
         uring_event_fill(&events[count++], NET_EVENT_WOKEN, NULL);
     }
@@ -249,8 +238,7 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
 static uint64_t uring_wait_limit(struct uring_engine *engine, uint64_t wait_ns)
 {
     if (io_uring_cq_ready(&engine->ring) > 0 || !net_list_empty(&engine->finished) || !net_list_empty(&engine->todo) ||
-        !net_list_empty(&engine->files_todo) || uring_receive_hungry(engine) ||
-        atomic_load_explicit(&engine->wake_pending, memory_order_relaxed) != 0)
+        !net_list_empty(&engine->files_todo) || uring_receive_hungry(engine) || net_wake_pending(&engine->wake))
         return 0;
     if (net_list_empty(&engine->timed))
         return wait_ns;
@@ -325,9 +313,9 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
         net_engine_miss(&engine->base, NET_FEATURE_REGISTERED_FILES,
                         result == -EMFILE ? "more sockets than open files are allowed: raise ulimit -n"
                                           : strerror(-result));
-    engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (engine->wake_fd < 0)
-        return base_error_set_errno(error, errno, "engine uring: eventfd");
+    result = net_wake_open(&engine->wake);
+    if (result != 0)
+        return base_error_set_errno(error, result, "engine uring: eventfd");
     return BASE_OK;
 }
 
@@ -342,7 +330,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     engine->base.ops = &uring_ops;
     engine->base.name = net_rung_word(choice->kind == NET_ENGINE_AUTO ? NET_ENGINE_URING : choice->kind);
     engine->base.features = net_rung_features(choice->kind);
-    engine->wake_fd = -1;
+    engine->wake.fd = -1;
     engine->governor = config->governor;
     net_list_init(&engine->todo);
     net_list_init(&engine->files_todo);

@@ -3,12 +3,12 @@
 #define MILLRACE_NET_URING_H
 
 #include <liburing.h>
-#include <stdatomic.h>
 
 #include "net/engine_ops.h"
 #include "net/list.h"
 #include "net/slots.h"
 #include "net/tcp.h"
+#include "net/wake.h"
 
 /* What a completion is of. The socket kinds are also bits (1 << kind) of a socket's `wants` and `armed`. */
 enum uring_kind {
@@ -68,8 +68,7 @@ struct uring_engine {
     struct io_uring ring;
     bool ring_open;
     bool wake_armed;
-    int wake_fd;
-    _Atomic uint32_t wake_pending;
+    struct net_wake wake;
 
     struct base_governor *governor;
     struct io_uring_buf_ring *chunk_ring;
