@@ -34,6 +34,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/refusal.h"
 
 enum { URING_ENTRIES_MIN = 32, URING_ENTRIES_MAX = 1024, URING_COMPLETIONS_MAX = 65536, URING_WAIT_S_MAX = 1 << 30 };
 
@@ -55,39 +56,6 @@ struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
     engine->base.counters.syscalls++;
     (void)io_uring_submit(&engine->ring); /* a refusal (EBUSY) shows as a queue that stays full */
     return io_uring_get_sqe(&engine->ring);
-}
-
-/* What an operator can do about a ring that the kernel does not give; NULL: not a matter of io_uring being allowed. */
-static const char *uring_refusal(int os_error)
-{
-    switch (os_error) {
-    case EPERM: {
-        char setting = '0';
-        FILE *file = fopen("/proc/sys/kernel/io_uring_disabled", "re");
-        if (file != NULL) {
-            int got = fgetc(file);
-            setting = got == EOF ? '0' : (char)got;
-            fclose(file);
-        }
-        if (setting == '2')
-            return "io_uring is disabled for everyone (sysctl kernel.io_uring_disabled=2)";
-        if (setting == '1')
-            return "io_uring is disabled for this user (sysctl kernel.io_uring_disabled=1): join the group of "
-                   "kernel.io_uring_group";
-        return "io_uring_setup is not permitted (EPERM): allow it in the seccomp profile of this container";
-    }
-    case EACCES:
-        return "io_uring_setup is denied (EACCES): allow it in this host's security policy";
-    case ENOSYS:
-        return "io_uring_setup does not exist here (ENOSYS): a seccomp profile hides it, or the kernel is built "
-               "without it";
-    case EINVAL:
-        return "this kernel's io_uring is too old (deferred task work needs Linux 6.1)";
-    case ENOMEM:
-        return "the limit of locked memory is too small for an io_uring: raise ulimit -l";
-    default:
-        return NULL;
-    }
 }
 
 /* Halves the ring while the kernel says ENOMEM: the limit of locked memory counts for unprivileged users. */
@@ -302,7 +270,7 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
 {
     int result = uring_create(engine, config);
     if (result < 0) {
-        *refusal = uring_refusal(-result);
+        *refusal = net_uring_refusal(-result);
         if (result == -EINVAL)
             return base_error_set(error, BASE_UNSUPPORTED, "engine uring: %s", *refusal);
         return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");

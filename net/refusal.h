@@ -1,0 +1,9 @@
+/* Why io_uring is not to be had, in words. Inside net/ only. */
+#ifndef MILLRACE_NET_REFUSAL_H
+#define MILLRACE_NET_REFUSAL_H
+
+/* What an operator can do about a ring that the kernel does not give (os_error is positive; the words are static).
+ * NULL: not a matter of io_uring being allowed. */
+const char *net_uring_refusal(int os_error);
+
+#endif
