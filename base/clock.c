@@ -18,21 +18,11 @@ static uint64_t timeval_ns(struct timeval time)
     return (uint64_t)time.tv_sec * BASE_NS_PER_S + (uint64_t)time.tv_usec * BASE_NS_PER_US;
 }
 
-static void usage_ns(int who, uint64_t *user_ns, uint64_t *system_ns)
+void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
 {
     struct rusage usage;
-    int failed = getrusage(who, &usage);
+    int failed = getrusage(RUSAGE_THREAD, &usage);
     BASE_ASSERT(failed == 0);
     *user_ns = timeval_ns(usage.ru_utime);
     *system_ns = timeval_ns(usage.ru_stime);
-}
-
-void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
-{
-    usage_ns(RUSAGE_THREAD, user_ns, system_ns);
-}
-
-void base_clock_process_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
-{
-    usage_ns(RUSAGE_SELF, user_ns, system_ns);
 }

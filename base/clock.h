@@ -9,8 +9,7 @@
 #define BASE_NS_PER_S UINT64_C(1000000000)
 
 uint64_t base_clock_now_ns(void);
-/* User and system time of the calling thread, or of the whole process, from getrusage. */
+/* User and system time of the calling thread, from getrusage. */
 void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns);
-void base_clock_process_cpu_ns(uint64_t *user_ns, uint64_t *system_ns);
 
 #endif

@@ -17,11 +17,6 @@ static const char *const command_words[CLUSTER_COMMAND_COUNT] = {
 #undef X
 };
 
-const char *cluster_command_word(enum cluster_command command)
-{
-    return (unsigned)command < CLUSTER_COMMAND_COUNT ? command_words[command] : "unknown";
-}
-
 static enum base_status no_memory(struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");

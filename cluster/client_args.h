@@ -45,7 +45,4 @@ enum cluster_args_outcome cluster_client_args_parse(int argc, char **argv, FILE 
                                                     struct base_error *error);
 void cluster_client_args_free(struct cluster_client_args *args);
 
-/* "join"; never NULL. */
-const char *cluster_command_word(enum cluster_command command);
-
 #endif

@@ -69,11 +69,6 @@ void shuffle_worker_set_engine(struct shuffle_worker *worker, struct net_engine 
     pthread_mutex_unlock(&worker->lock);
 }
 
-struct net_engine *shuffle_worker_engine(const struct shuffle_worker *worker)
-{
-    return worker->engine;
-}
-
 void shuffle_worker_set_mailroom(struct shuffle_worker *worker, struct shuffle_mailroom *mailroom)
 {
     worker->mailroom = mailroom;

@@ -46,7 +46,6 @@ void shuffle_worker_close(struct shuffle_worker *worker);
 /* On the worker's thread (or before it runs): which engine it polls; which mailroom it sleeps at (NULL: none); which
  * task runs (NULL: none). */
 void shuffle_worker_set_engine(struct shuffle_worker *worker, struct net_engine *engine);
-struct net_engine *shuffle_worker_engine(const struct shuffle_worker *worker);
 void shuffle_worker_set_mailroom(struct shuffle_worker *worker, struct shuffle_mailroom *mailroom);
 void shuffle_worker_set_task(struct shuffle_worker *worker, struct shuffle_task *task);
 struct shuffle_task *shuffle_worker_task(const struct shuffle_worker *worker);
