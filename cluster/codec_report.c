@@ -73,7 +73,7 @@ static void get_counters(struct wire_reader *reader, const uint64_t *values, siz
     X(sum.scan_begin_ns)                                                                                               \
     X(sum.stream_end_ns)                                                                                               \
     X(sum.stalls_frame)                                                                                                \
-    X(sum.stalls_sink)                                                                                                 \
+    X(sum.stalls_output)                                                                                               \
     X(sum.stalls_input)                                                                                                \
     X(cpu_user_ns)                                                                                                     \
     X(cpu_system_ns)                                                                                                   \
@@ -160,7 +160,7 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     X(peak_memory_bytes)                                                                                               \
     X(memory_bytes)                                                                                                    \
     X(stalls_frame)                                                                                                    \
-    X(stalls_sink)                                                                                                     \
+    X(stalls_output)                                                                                                   \
     X(stalls_input)
 
 static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const struct cluster_report *report)

@@ -47,7 +47,7 @@ static bool fill_node(struct cluster_node_report *out, const struct run_node *no
     out->wait_seconds = (double)report->wait_ns / 1e9;
     out->peak_memory_bytes = report->peak_memory_bytes;
     out->stalls_frame = report->sum.stalls_frame;
-    out->stalls_sink = report->sum.stalls_sink;
+    out->stalls_output = report->sum.stalls_output;
     out->stalls_input = report->sum.stalls_input;
     return out->name != NULL;
 }

@@ -705,7 +705,7 @@ static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_
     total->table_rows += share->table_rows;
     total->table_bytes += share->table_bytes;
     total->stalls_frame += share->stalls_frame;
-    total->stalls_sink += share->stalls_sink;
+    total->stalls_output += share->stalls_output;
     total->stalls_input += share->stalls_input;
     if (share->scan_begin_ns != 0 && (total->scan_begin_ns == 0 || share->scan_begin_ns < total->scan_begin_ns))
         total->scan_begin_ns = share->scan_begin_ns;

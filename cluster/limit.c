@@ -4,8 +4,8 @@
  * node's exchange span, the busy share of its workers says whether CPUs were the limit. If they were: skew when one
  * node had far more to do than the mean, else user or kernel time, whichever is larger. If they were not, workers
  * waited for something, and the stalls they counted say for what: frames that the network had not taken yet (network),
- * a sink that had no room (output), or reads that had not come (input). A node at the edge of its memory budget whose
- * receivers starved was held back by memory. */
+ * an output whose buffers were full (output), or reads that had not come (input). A node at the edge of its memory
+ * budget whose receivers starved was held back by memory. */
 #include "cluster/limit.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ static double busy_share(const struct cluster_node_report *node)
 
 static uint64_t stalls(const struct cluster_node_report *node)
 {
-    return node->stalls_frame + node->stalls_sink + node->stalls_input;
+    return node->stalls_frame + node->stalls_output + node->stalls_input;
 }
 
 /* The node that took longest; among equals the one that was busier. */
@@ -97,8 +97,8 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
 static enum cluster_limit limit_wait(const struct cluster_report *report, const struct cluster_node_report *slowest,
                                      char *text, size_t text_bytes)
 {
-    if (stalls(slowest) > 0 && slowest->stalls_sink >= slowest->stalls_frame &&
-        slowest->stalls_sink >= slowest->stalls_input) {
+    if (stalls(slowest) > 0 && slowest->stalls_output >= slowest->stalls_frame &&
+        slowest->stalls_output >= slowest->stalls_input) {
         snprintf(text, text_bytes, "workers of %s waited for their output to be written", slowest->name);
         return CLUSTER_LIMIT_OUTPUT;
     }

@@ -196,7 +196,7 @@ struct cluster_node_report {
     double exchange_seconds; /* first scan to last end of stream, on its own clock */
     double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
     uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
-    uint64_t stalls_frame, stalls_sink, stalls_input;
+    uint64_t stalls_frame, stalls_output, stalls_input;
 };
 
 /* X(name): phases whose wall time a report gives. */

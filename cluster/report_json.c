@@ -119,7 +119,7 @@ static json_t *make_node(struct json_out *out, const struct cluster_node_report 
     put_count(out, object, "peak_memory_bytes", node->peak_memory_bytes);
     put_count(out, object, "memory_bytes", node->memory_bytes);
     put_count(out, stalls, "frame", node->stalls_frame);
-    put_count(out, stalls, "sink", node->stalls_sink);
+    put_count(out, stalls, "output", node->stalls_output);
     put_count(out, stalls, "input", node->stalls_input);
     put(out, object, "stalls", stalls);
     return object;

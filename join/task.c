@@ -553,7 +553,6 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
         result->stalls_input += shuffle_pass_stalls_input(task->pass[pass]);
         result->rows_received += counters->rows_in;
         result->stalls_frame += counters->stalls_frame;
-        result->stalls_sink += counters->stalls_sink;
     }
     if (task->table != NULL) {
         result->table_rows = join_table_rows(task->table);
@@ -563,6 +562,7 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
         result->rows = shuffle_output_rows(task->output);
         result->checksum = shuffle_output_checksum(task->output);
         result->output_bytes = shuffle_output_bytes(task->output);
+        result->stalls_output = shuffle_output_stalls(task->output);
     } else {
         result->rows = result->table_rows;
     }

@@ -50,8 +50,8 @@ struct join_task_result {
     uint64_t rows_scanned[2], input_bytes[2]; /* per side */
     uint64_t rows_received;
     uint64_t table_rows, table_bytes;
-    uint64_t scan_begin_ns, stream_end_ns; /* engine time of the first scan and the last end of stream */
-    uint64_t stalls_frame, stalls_sink, stalls_input;
+    uint64_t scan_begin_ns, stream_end_ns;              /* engine time of the first scan and the last end of stream */
+    uint64_t stalls_frame, stalls_output, stalls_input; /* waits for a free frame, room in the output, input */
 };
 
 /* Opens everything (table, exchanges, mesh, scans, output; preloads): may take long for preloaded input. Then the

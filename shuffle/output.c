@@ -45,7 +45,7 @@ struct shuffle_output {
     struct output_scratch image; /* of a row, or of a group of plain rows, for the checksum */
     bool plain;
     uint32_t image_bytes; /* of the part that does not depend on string lengths */
-    uint64_t rows, checksum, bytes;
+    uint64_t rows, checksum, bytes, stalls;
 
     char *path; /* what config.path points to */
     int fd;
@@ -301,6 +301,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
         }
         if (output->config.kind != SHUFFLE_OUTPUT_COUNT) {
             status = place_row(output, row, error);
+            output->stalls += status == BASE_BUSY;
             if (status != BASE_OK)
                 return busy_or_failed(output, status, error);
         }
@@ -518,4 +519,9 @@ uint64_t shuffle_output_checksum(const struct shuffle_output *output)
 uint64_t shuffle_output_bytes(const struct shuffle_output *output)
 {
     return output->bytes;
+}
+
+uint64_t shuffle_output_stalls(const struct shuffle_output *output)
+{
+    return output->stalls;
 }

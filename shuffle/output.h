@@ -58,5 +58,7 @@ void shuffle_output_close(struct shuffle_output *output);
 uint64_t shuffle_output_rows(const struct shuffle_output *output);
 uint64_t shuffle_output_checksum(const struct shuffle_output *output);
 uint64_t shuffle_output_bytes(const struct shuffle_output *output);
+/* How often a write was BUSY. */
+uint64_t shuffle_output_stalls(const struct shuffle_output *output);
 
 #endif

@@ -79,7 +79,7 @@ static void test_waits(void **state)
     nodes[2].exchange_seconds = 2;
     nodes[2].stalls_input = 10;
     assert_limit(&report, CLUSTER_LIMIT_INPUT, "n3");
-    nodes[2].stalls_sink = 20;
+    nodes[2].stalls_output = 20;
     assert_limit(&report, CLUSTER_LIMIT_OUTPUT, "n3");
 }
 

@@ -30,7 +30,7 @@ static struct cluster_report make_report(uint32_t nodes)
                                                .rows = UINT64_C(10) * i,
                                                .bytes_sent = 1000 + i,
                                                .exchange_seconds = i == 1 ? 0.5 : 0.25,
-                                               .stalls_sink = 7};
+                                               .stalls_output = 7};
         for (uint32_t k = 0; k < nodes; k++)
             link_bytes[i * nodes + k] = i == k ? 0 : 1024 * (i * nodes + k + 1);
     }
@@ -112,7 +112,7 @@ static void json_of_a_success(void **state)
     assert_int_equal(json_array_size(nodes), NODES);
     assert_string_equal(text_of(json_array_get(nodes, 2), "name"), "n3");
     assert_int_equal(number_of(json_array_get(nodes, 2), "bytes_sent"), 1002);
-    assert_int_equal(number_of(json_object_get(json_array_get(nodes, 2), "stalls"), "sink"), 7);
+    assert_int_equal(number_of(json_object_get(json_array_get(nodes, 2), "stalls"), "output"), 7);
     const json_t *links = json_object_get(object, "links");
     assert_int_equal(json_array_size(links), NODES);
     for (size_t from = 0; from < NODES; from++)

@@ -322,7 +322,7 @@ static void sim_phases(struct sim_cluster *cluster)
         join_task_result(cluster->worker[w].task, &result);
         cluster->out->rows += result.rows;
         cluster->out->checksum += result.checksum;
-        cluster->out->stalls += result.stalls_frame + result.stalls_sink;
+        cluster->out->stalls += result.stalls_frame + result.stalls_output;
     }
 }
 
