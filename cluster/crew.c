@@ -9,6 +9,7 @@
  * turn, so the shell frees the task afterwards and only then counts it. */
 #include "cluster/crew.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -26,7 +27,9 @@ enum {
     CREW_SIDES = 2,
     CREW_EVENTS_MAX = 64, /* one per step and side per job at most, far fewer */
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
-    CREW_LISTEN_BACKLOG = 1024
+    CREW_LISTEN_BACKLOG = 1024,
+    CREW_ENGINE_RETRY_MS = 100,
+    CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */
 };
 
 struct crew_member {
@@ -65,6 +68,8 @@ struct cluster_crew {
     bool active;
     struct join_plan plan;
     uint32_t first_worker;
+    uint32_t node_count;
+    struct join_node *node; /* the plan's: the report may be asked for when the job is closed */
     struct shuffle_morsel_queue *queue[CREW_SIDES], *survey[CREW_SIDES];
     struct shuffle_survey *surveys[CREW_SIDES];
     struct shuffle_mailroom *mailroom;
@@ -175,12 +180,22 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
            have->recv_buffer_bytes == config->recv_buffer_bytes;
 }
 
-/* Opens the engine a job asks for, unless the one at hand fits. */
-static enum base_status member_engine(struct crew_member *member, const struct net_engine_choice *choice,
-                                      const struct net_engine_config *config, struct base_error *error)
+/* For control thread and clients: what the engines of this node are. */
+static void member_tell_engine(const struct crew_member *member)
 {
-    if (member_engine_fits(member, choice, config))
-        return BASE_OK;
+    struct cluster_crew *crew = member->crew;
+    pthread_mutex_lock(&crew->lock);
+    snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(member->engine));
+    snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(member->engine));
+    snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(member->engine));
+    pthread_mutex_unlock(&crew->lock);
+    if (*crew->engine_reason)
+        base_log_warn("engine %s: %s", crew->engine_name, crew->engine_reason);
+}
+
+static enum base_status member_open_engine(struct crew_member *member, const struct net_engine_choice *choice,
+                                           const struct net_engine_config *config, struct base_error *error)
+{
     struct net_engine *made;
     enum base_status status = net_engine_open(choice, config, &made, error);
     if (status != BASE_OK)
@@ -190,24 +205,59 @@ static enum base_status member_engine(struct crew_member *member, const struct n
         net_engine_close(made);
         return status;
     }
-    struct net_engine *before = member->engine;
     shuffle_worker_set_engine(member->worker, made);
     member->engine = made;
     member->engine_choice = *choice;
     member->engine_config = *config;
-    if (before != NULL)
-        net_engine_close(before);
-    if (member->local == 0) {
-        struct cluster_crew *crew = member->crew;
-        pthread_mutex_lock(&crew->lock);
-        snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(made));
-        snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(made));
-        snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(made));
-        pthread_mutex_unlock(&crew->lock);
-        if (*crew->engine_reason)
-            base_log_warn("engine %s: %s", crew->engine_name, crew->engine_reason);
-    }
+    if (member->local == 0)
+        member_tell_engine(member);
     return BASE_OK;
+}
+
+static void member_close_engine(struct crew_member *member)
+{
+    struct net_engine *engine = member->engine;
+    shuffle_worker_set_engine(member->worker, NULL);
+    member->engine = NULL;
+    net_engine_close(engine);
+}
+
+/* A worker hears orders through its engine: after the one that a job asked for could not be had, it goes back to the
+ * one it had, or to the least there is. Memory and descriptors for that were free a moment ago; should another have
+ * taken them, trying again is all that is left. */
+static void member_restore_engine(struct crew_member *member, const struct net_engine_choice *choice,
+                                  const struct net_engine_config *config)
+{
+    const struct net_engine_choice least_choice = {.kind = NET_ENGINE_EPOLL};
+    const struct net_engine_config least = {.sockets_max = SHUFFLE_MESH_STRANGERS_MAX,
+                                            .file_ops_max = CREW_FILE_OPS,
+                                            .recv_chunk_bytes = CREW_LEAST_CHUNK_BYTES,
+                                            .recv_chunk_count = 1,
+                                            .governor = config->governor};
+    struct base_error error;
+    while (member_open_engine(member, choice, config, &error) != BASE_OK &&
+           member_open_engine(member, &least_choice, &least, &error) != BASE_OK) {
+        base_log_error("worker %u has no engine, trying again: %s", member->local, error.text);
+        (void)poll(NULL, 0, CREW_ENGINE_RETRY_MS);
+    }
+}
+
+/* Opens the engine a job asks for, unless the one at hand fits. The one at hand is closed first: a tight budget has no
+ * room for both. */
+static enum base_status member_engine(struct crew_member *member, const struct net_engine_choice *choice,
+                                      const struct net_engine_config *config, struct base_error *error)
+{
+    if (member_engine_fits(member, choice, config))
+        return BASE_OK;
+    if (member->engine == NULL)
+        return member_open_engine(member, choice, config, error);
+    const struct net_engine_choice before_choice = member->engine_choice;
+    const struct net_engine_config before = member->engine_config;
+    member_close_engine(member);
+    const enum base_status status = member_open_engine(member, choice, config, error);
+    if (status != BASE_OK)
+        member_restore_engine(member, &before_choice, &before);
+    return status;
 }
 
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
@@ -383,9 +433,7 @@ static void *member_main(void *argument)
         if (member->task_closed)
             member_closed(member);
     }
-    struct net_engine *engine = member->engine;
-    shuffle_worker_set_engine(member->worker, NULL);
-    net_engine_close(engine);
+    member_close_engine(member);
     return NULL;
 }
 
@@ -409,22 +457,26 @@ static enum base_status crew_open_member(struct cluster_crew *crew, uint32_t loc
     return BASE_OK;
 }
 
+/* Blocks until there is an answer. Every worker answers every order in bounded time. */
+static void crew_await(struct cluster_crew *crew, struct cluster_crew_event *event)
+{
+    struct pollfd answers = {.fd = crew->event_fd, .events = POLLIN};
+    while (!cluster_crew_poll(crew, event))
+        (void)poll(&answers, 1, -1);
+}
+
 /* Waits until every worker runs its engine, or one said why not. */
 static enum base_status crew_await_open(struct cluster_crew *crew, struct base_error *error)
 {
-    for (;;) {
-        uint64_t count;
-        struct cluster_crew_event event;
-        while (!cluster_crew_poll(crew, &event))
-            if (read(crew->event_fd, &count, sizeof count) < 0)
-                usleep(1000);
+    struct cluster_crew_event event;
+    do {
+        crew_await(crew, &event);
         if (event.kind == CLUSTER_CREW_FAILED) {
             *error = event.error;
             return event.error.status;
         }
-        if (event.kind == CLUSTER_CREW_STEP && event.step == JOIN_STEP_OPENED)
-            return BASE_OK;
-    }
+    } while (event.kind != CLUSTER_CREW_STEP || event.step != JOIN_STEP_OPENED);
+    return BASE_OK;
 }
 
 enum base_status cluster_crew_open(const struct cluster_crew_config *config, struct cluster_crew **crew,
@@ -487,8 +539,7 @@ void cluster_crew_close(struct cluster_crew *crew)
         cluster_crew_release(crew, true);
         struct cluster_crew_event event;
         while (crew->active)
-            if (!cluster_crew_poll(crew, &event))
-                usleep(500);
+            crew_await(crew, &event);
     }
     crew_post_all(crew, command_quit);
     for (uint32_t i = 0; i < crew->config.workers && crew->member != NULL; i++) {
@@ -504,6 +555,7 @@ void cluster_crew_close(struct cluster_crew *crew)
     if (crew->event_fd >= 0)
         close(crew->event_fd);
     pthread_mutex_destroy(&crew->lock);
+    free(crew->node);
     free(crew->member);
     free(crew->address);
     free(crew);
@@ -541,9 +593,15 @@ static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side,
     return status;
 }
 
-/* Room for what each worker's share comes to. */
+/* Room for what each worker's share comes to. It stays until the next job. */
 static enum base_status crew_make_reports(struct cluster_crew *crew, struct base_error *error)
 {
+    free(crew->node);
+    crew->node_count = crew->plan.node_count;
+    crew->node = calloc(crew->node_count, sizeof *crew->node);
+    if (crew->node == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u nodes", crew->node_count);
+    memcpy(crew->node, crew->plan.node, crew->node_count * sizeof *crew->node);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
         struct crew_member *member = &crew->member[i];
         free(member->sent_bytes);
@@ -724,16 +782,15 @@ static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_
 void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
                          uint64_t *received_bytes)
 {
-    const struct join_plan *plan = &crew->plan;
     *report = (struct cluster_crew_report){0};
-    memset(sent_bytes, 0, plan->node_count * sizeof *sent_bytes);
-    memset(received_bytes, 0, plan->node_count * sizeof *received_bytes);
+    memset(sent_bytes, 0, crew->node_count * sizeof *sent_bytes);
+    memset(received_bytes, 0, crew->node_count * sizeof *received_bytes);
     pthread_mutex_t *lock = (pthread_mutex_t *)&crew->lock;
     pthread_mutex_lock(lock);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
         crew_add(report, &crew->member[i].report);
-        for (uint32_t node = 0; node < plan->node_count; node++)
-            for (uint32_t w = plan->node[node].first; w < plan->node[node].first + plan->node[node].count; w++) {
+        for (uint32_t node = 0; node < crew->node_count; node++)
+            for (uint32_t w = crew->node[node].first; w < crew->node[node].first + crew->node[node].count; w++) {
                 sent_bytes[node] += crew->member[i].sent_bytes[w];
                 received_bytes[node] += crew->member[i].received_bytes[w];
             }

@@ -74,8 +74,9 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
 /* Rows scanned so far by all workers. */
 uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew);
 
-/* Node's share of the report, after FINISHED or FAILED: sums over the workers; link bytes per destination and source
- * node (node_count entries, caller's). CPU times are the worker threads' since prepare. */
+/* Node's share of the report, from FINISHED until the next job is prepared, or from CLOSED: sums over the workers; link
+ * bytes per destination and source node (node_count entries, caller's). CPU times are the worker threads' since
+ * prepare. Of a job that failed it is what had been done. */
 struct cluster_crew_report {
     struct join_task_result sum; /* scan_begin_ns: the earliest, stream_end_ns: the latest; monotonic */
     uint64_t cpu_user_ns, cpu_system_ns, busy_ns, wait_ns;

@@ -25,7 +25,7 @@ static struct {
     struct {
         enum cluster_message_kind kind;
         enum join_step step;
-        uint64_t rows;
+        uint64_t rows, rows_scanned;
         struct base_error error;
     } heard[HEARD_MAX];
 } agent;
@@ -35,9 +35,10 @@ static void hear(void *context, const struct cluster_message *message)
     (void)context;
     assert_true(agent.count < HEARD_MAX);
     agent.heard[agent.count].kind = message->kind;
-    if (message->kind == CLUSTER_MESSAGE_STEP) {
+    if (message->kind == CLUSTER_MESSAGE_STEP || message->kind == CLUSTER_MESSAGE_CLOSED) {
         agent.heard[agent.count].step = message->step.step;
         agent.heard[agent.count].rows = message->step.report.sum.rows;
+        agent.heard[agent.count].rows_scanned = message->step.report.sum.rows_scanned[0];
     }
     if (message->kind == CLUSTER_MESSAGE_FAILED)
         agent.heard[agent.count].error = message->failed.error;
@@ -170,10 +171,9 @@ static void release(bool abort)
     assert_true(node_job_idle(&agent.job));
 }
 
-static void run_good_job(void)
+static void run_good_job_with(const struct join_settings *settings)
 {
-    const struct join_settings settings = {0};
-    begin(&settings);
+    begin(settings);
     expect_step(JOIN_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
     expect_step(JOIN_STEP_CONNECTED);
@@ -181,6 +181,13 @@ static void run_good_job(void)
     expect_step(JOIN_STEP_FINISHED);
     assert_int_equal(agent.heard[agent.count - 1].rows, 1000);
     release(false);
+    assert_int_equal(agent.heard[agent.count - 1].rows_scanned, 1000); /* the last word says it again */
+}
+
+static void run_good_job(void)
+{
+    const struct join_settings settings = {0};
+    run_good_job_with(&settings);
 }
 
 static void test_job(void **state)
@@ -238,6 +245,17 @@ static void test_workers_cannot_open(void **state)
     }
 }
 
+/* The budget has room for one engine of each worker, not for an old and a new one. */
+static void test_engines_one_after_another(void **state)
+{
+    (void)state;
+    const struct join_settings large[] = {{.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 6},
+                                          {.recv_chunk_bytes = 12 << 20, .recv_chunk_count = 8}};
+    for (int i = 0; i < 4; i++)
+        run_good_job_with(&large[i % 2]);
+    run_good_job();
+}
+
 /* Other nodes feel a failure here and tell of it first: the coordinator aborts, and still hears the cause before it
  * hears that the job is closed. */
 static void test_cause_while_aborting(void **state)
@@ -264,6 +282,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_job, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_orders_out_of_turn, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_engines_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
