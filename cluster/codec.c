@@ -347,6 +347,7 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
     case CLUSTER_MESSAGE_PREPARE:
         return put_prepare(scratch, &message->prepare);
     case CLUSTER_MESSAGE_STEP:
+    case CLUSTER_MESSAGE_CLOSED:
         return wire_put_step(scratch, &message->step);
     case CLUSTER_MESSAGE_SURVEY:
         return wire_put_survey(scratch, &message->survey);
@@ -415,6 +416,9 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         break;
     case CLUSTER_MESSAGE_STEP:
         wire_get_step(reader, envelope->step, &message->step);
+        break;
+    case CLUSTER_MESSAGE_CLOSED:
+        wire_get_step(reader, envelope->closed, &message->step);
         break;
     case CLUSTER_MESSAGE_SURVEY:
         wire_get_lend(reader, envelope->survey->left, &message->survey.lend[0]);

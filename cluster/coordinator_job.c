@@ -367,6 +367,22 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
                          cluster_phase_words(job->phase));
 }
 
+/* A job that did not finish on this node: what it came to all the same. */
+static void on_closed(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
+{
+    const struct coordinator_job *job = c->run;
+    if (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE) {
+        coordinator_fail(c, BASE_PROTOCOL, "node %s let go of its job while %s", node->node->hello.name,
+                         cluster_phase_words(job->phase));
+        return;
+    }
+    if (step->has_report && step->node_count == job->node_count && !node->report.has_report) {
+        node->report = *step;
+        memset(step, 0, sizeof *step);
+    }
+    answered(c, node);
+}
+
 static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_t side)
 {
     struct coordinator_job *job = c->run;
@@ -425,11 +441,7 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         return; /* of an earlier job */
     struct coordinator_job *job = c->run;
     if (message->kind == CLUSTER_MESSAGE_CLOSED) {
-        if (job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_RELEASE)
-            answered(c, member);
-        else
-            coordinator_fail(c, BASE_PROTOCOL, "node %s let go of its job while %s", node->hello.name,
-                             cluster_phase_words(job->phase));
+        on_closed(c, member, &message->step);
         return;
     }
     if (message->kind == CLUSTER_MESSAGE_FAILED) {

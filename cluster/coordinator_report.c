@@ -232,7 +232,7 @@ void coordinator_remember(struct cluster_coordinator *c, const struct coordinato
                                                          : CLUSTER_JOB_FAILED;
     coordinator_job_words(&job->submit, entry->words, sizeof entry->words);
     snprintf(entry->error, sizeof entry->error, "%.255s", job->error.text);
-    for (uint32_t i = 0; i < job->node_count; i++)
+    for (uint32_t i = 0; i < job->node_count && job->error.status == BASE_OK; i++)
         entry->rows += job->node[i].report.report.sum.rows;
     entry->since_ns = job->started_ns;
     entry->until_ns = c->now_ns;

@@ -177,6 +177,7 @@ void cluster_message_free(struct cluster_message *message)
         free_prepare(&message->prepare);
         break;
     case CLUSTER_MESSAGE_STEP:
+    case CLUSTER_MESSAGE_CLOSED:
         free(message->step.sent_bytes);
         free(message->step.received_bytes);
         free(message->step.engine);

@@ -292,9 +292,9 @@ struct cluster_prepare {
     bool survey[2];
 };
 
-struct cluster_step {
+struct cluster_step { /* also CLOSED */
     enum join_step step;
-    bool has_report; /* FINISHED */
+    bool has_report; /* FINISHED, and CLOSED of a job that was prepared */
     struct cluster_crew_report report;
     uint32_t node_count;
     uint64_t *sent_bytes, *received_bytes;   /* per node */

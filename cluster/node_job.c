@@ -294,26 +294,31 @@ static void say_surveyed(struct node_job *job)
 
 /* ---- steps and ends ---- */
 
-static void say_finished(struct node_job *job)
+/* A step that carries what this node's share came to, of a job that was prepared. Borrows from the crew. */
+static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes, struct cluster_step *step)
 {
     const char *engine, *features, *reason;
     cluster_crew_engine(job->crew, &engine, &features, &reason);
-    struct cluster_message message;
-    memset(&message, 0, sizeof message);
-    message.kind = CLUSTER_MESSAGE_STEP;
-    struct cluster_step *step = &message.step;
-    step->step = JOIN_STEP_FINISHED;
+    step->step = reached;
     step->has_report = true;
     step->node_count = job->node_count;
     step->engine = (char *)(uintptr_t)engine;
     step->features = (char *)(uintptr_t)features;
     step->engine_reason = (char *)(uintptr_t)reason;
+    step->sent_bytes = bytes;
+    step->received_bytes = bytes + job->node_count;
+    cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
+}
+
+static void say_finished(struct node_job *job)
+{
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_STEP;
     uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
     struct base_error error;
     if (bytes) {
-        step->sent_bytes = bytes;
-        step->received_bytes = bytes + job->node_count;
-        cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
+        fill_step(job, JOIN_STEP_FINISHED, bytes, &message.step);
         say(job, &message);
     } else {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
@@ -338,9 +343,17 @@ static void forget(struct node_job *job)
     job->id = 0;
 }
 
-/* The crew holds nothing of the job any more. */
-static void closed(struct node_job *job)
+/* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
+static void closed(struct node_job *job, bool ran)
 {
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_CLOSED;
+    message.job = job->id;
+    message.step.step = JOIN_STEP_CLOSED;
+    uint64_t *bytes = ran ? calloc(2 * (size_t)job->node_count, sizeof *bytes) : NULL;
+    if (bytes)
+        fill_step(job, JOIN_STEP_CLOSED, bytes, &message.step);
     if (job->abort)
         output_remove(&job->output);
     else if (job->output.job) { /* finished, but no word on what becomes of it */
@@ -348,9 +361,9 @@ static void closed(struct node_job *job)
         job->doubt = job->output;
         memset(&job->output, 0, sizeof job->output);
     }
-    const uint64_t id = job->id;
     forget(job);
-    say_simple(job, CLUSTER_MESSAGE_CLOSED, id);
+    say(job, &message);
+    free(bytes);
 }
 
 static void release(struct node_job *job, bool abort)
@@ -363,7 +376,7 @@ static void release(struct node_job *job, bool abort)
     if (job->prepared)
         cluster_crew_release(job->crew, abort); /* -> CLOSED */
     else
-        closed(job);
+        closed(job, false);
 }
 
 static void on_release(struct node_job *job, uint64_t id, const struct cluster_release *order)
@@ -374,7 +387,8 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
     }
     if (job->doubt.job == id && order->abort)
         output_remove(&job->doubt);
-    say_simple(job, CLUSTER_MESSAGE_CLOSED, id);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = JOIN_STEP_CLOSED}};
+    say(job, &message);
 }
 
 void node_job_abandon(struct node_job *job)
@@ -389,7 +403,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
     if (event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED) {
         job->prepared = false;
         if (job->releasing)
-            closed(job);
+            closed(job, true);
         return;
     }
     if (!job->prepared || (job->releasing && event->kind != CLUSTER_CREW_FAILED))

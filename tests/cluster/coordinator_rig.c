@@ -293,9 +293,22 @@ static void on_release(struct rig *rig, uint32_t node, const struct cluster_mess
         if (self->doubt == message->job)
             self->doubt = 0;
     }
+    uint64_t bytes[RIG_NODES_MAX] = {0};
+    struct cluster_message closed;
+    memset(&closed, 0, sizeof closed);
+    closed.kind = CLUSTER_MESSAGE_CLOSED;
+    closed.job = message->job;
+    closed.step.step = JOIN_STEP_CLOSED;
+    if (self->job == message->job && self->prepared) {
+        closed.step.has_report = true;
+        closed.step.node_count = self->number;
+        closed.step.sent_bytes = closed.step.received_bytes = bytes;
+        closed.step.report.sum.rows_scanned[0] = RIG_ROWS_SCANNED;
+        closed.step.engine = closed.step.features = closed.step.engine_reason = "";
+    }
     if (self->job == message->job)
         forget_job(self);
-    say(rig, node, CLUSTER_MESSAGE_CLOSED, message->job);
+    rig_node_say(rig, node, &closed);
 }
 
 static void node_hear(struct rig *rig, uint32_t node, const struct cluster_message *message)

@@ -7,6 +7,7 @@
 #include "cluster/coordinator.h"
 
 enum { RIG_NODES_MAX = 8, RIG_CLIENTS_MAX = 64, RIG_MORSELS_MAX = 4096, RIG_JOBS_MAX = 128, RIG_PEERS_MAX = 4096 };
+enum { RIG_ROWS_SCANNED = 5 }; /* by every node whose job ends before it finished */
 
 struct rig_message {
     struct rig_message *next;

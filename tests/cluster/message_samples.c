@@ -214,6 +214,7 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
         message->prepare = (struct cluster_prepare){sample_plan(), 1, {3, 4}, {true, false}};
         break;
     case CLUSTER_MESSAGE_STEP:
+    case CLUSTER_MESSAGE_CLOSED:
         sample_step(&message->step);
         break;
     case CLUSTER_MESSAGE_SURVEY:

@@ -267,6 +267,8 @@ static void test_failure_in_every_phase(void **state)
         struct rig_client *client = rig_submit(rig, &submit);
         assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_NO_SPACE);
         assert_names(client, "n2");
+        if (phases[i] == CLUSTER_MESSAGE_START) /* what was done until then is told */
+            assert_int_equal(client->report.report.rows_scanned, 4 * RIG_ROWS_SCANNED);
         rig_run(rig, 5 * BASE_NS_PER_MS);
         assert_all_free(rig);
         memset(rig->node[1].fail_at, 0, sizeof rig->node[1].fail_at);
