@@ -95,7 +95,7 @@ def examine_report(report, code):
     nodes = report["nodes"]
     for node in nodes:
         examine_fields("node", node, NODE)
-        expect_equal(set(node["stalls"]), {"frame", "sink", "input"}, "stalls")
+        expect_equal(set(node["stalls"]), {"frame", "output", "input"}, "stalls")
     expect_equal(report["exit_code"], code, "exit_code in the report")
     expect_equal(report["status"], "succeeded" if code == 0 else "cancelled" if code == 4 else "failed", "status")
     expect((report["error"] is None) == (code == 0), "error is", report["error"])
