@@ -190,6 +190,11 @@ static void print_engine(const struct cluster_report *report, FILE *to)
     fputs(report->verified ? "; every payload byte checked" : "; checked by sequence, length and totals", to);
     if (*report->engine_reason)
         fprintf(to, "; %s", report->engine_reason);
+    const struct net_counters *counters = &report->counters;
+    if (counters->zc_off > 0)
+        fprintf(to, "; zero-copy send switched off on %llu connections: %s", (unsigned long long)counters->zc_off,
+                counters->zc_copied > 0 ? "the kernel copies on this path (loopback, veth, ...)"
+                                        : "the kernel has no memory to account for it (ulimit -l)");
     fputc('\n', to);
 }
 

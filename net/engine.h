@@ -121,6 +121,9 @@ struct net_event {
     X(sends)                                                                                                           \
     X(sent_bytes)                                                                                                      \
     X(short_sends)                                                                                                     \
+    X(zc_sends)  /* made without a copy, as far as we are concerned */                                                 \
+    X(zc_copied) /* of these, copied by the kernel all the same */                                                     \
+    X(zc_off)    /* connections that gave it up */                                                                     \
     X(file_reads)                                                                                                      \
     X(file_writes)                                                                                                     \
     X(stale_completions)

@@ -7,6 +7,7 @@
 #include "net/slots.h"
 #include "net/tcp.h"
 #include "net/wake.h"
+#include "net/zerocopy.h"
 
 enum epoll_socket_flag {
     EPOLL_LISTENER = 1 << 0,
@@ -19,7 +20,11 @@ enum epoll_socket_flag {
     EPOLL_FIN_AFTER_SEND = 1 << 7,
     EPOLL_CLOSING = 1 << 8,
     EPOLL_ABORT = 1 << 9,
-    EPOLL_WATCHED = 1 << 10 /* a listener that epoll watches */
+    EPOLL_WATCHED = 1 << 10,  /* a listener that epoll watches */
+    EPOLL_ZEROCOPY = 1 << 11, /* the kernel takes MSG_ZEROCOPY on it */
+    EPOLL_NOTIFIED = 1 << 12, /* its error queue may hold notifications */
+    EPOLL_OP_OVER = 1 << 13,  /* of op only notifications are due */
+    EPOLL_STOPPED = 1 << 14   /* closing: the connection is ended, its notifications are due */
 };
 
 struct epoll_socket {
@@ -30,7 +35,10 @@ struct epoll_socket {
     struct net_send_op *op;  /* the send in flight */
     uint64_t op_sent_bytes;
     uint64_t deadline_ns;
-    uint32_t op_first; /* first segment that is not out entirely */
+    uint32_t op_first;    /* first segment that is not out entirely */
+    int op_error;         /* when it is over */
+    uint32_t notices_due; /* zero-copy sends whose buffers the kernel has not returned */
+    struct net_zerocopy zerocopy;
     uint32_t slot;
     uint32_t generation;
     uint32_t flags;
@@ -53,6 +61,11 @@ struct epoll_engine {
     struct net_file_op **files; /* ring of the operations submitted, oldest at file_first */
     uint32_t files_max, file_first, file_count;
 };
+
+static inline struct epoll_engine *epoll_engine_of(struct epoll_socket *socket)
+{
+    return (struct epoll_engine *)socket->base.engine;
+}
 
 /* Where a turn writes its events. */
 struct epoll_output {
@@ -80,7 +93,6 @@ enum base_status epoll_socket_accept(struct net_socket *, struct base_error *);
 enum base_status epoll_socket_connect(struct net_engine *, const struct net_address *, uint64_t deadline_ns,
                                       void *context, struct net_socket **, struct base_error *);
 enum base_status epoll_socket_receive(struct net_socket *, struct base_error *);
-enum base_status epoll_socket_send(struct net_socket *, struct net_send_op *);
 void epoll_socket_shutdown(struct net_socket *);
 void epoll_socket_close(struct net_socket *, _Bool abort);
 /* Takes what epoll_wait said into the socket's flags. */
@@ -91,6 +103,24 @@ void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output)
 void epoll_sockets_expire(struct epoll_engine *engine);
 /* A chunk came back: the sockets that waited for one are ready again. */
 void epoll_sockets_feed(struct epoll_engine *engine);
+
+/* Queues the socket for a turn if there is something it could do. */
+void epoll_socket_queue(struct epoll_socket *socket);
+void epoll_socket_set_deadline(struct epoll_socket *socket, uint64_t deadline_ns);
+
+/* epoll_send.c */
+
+/* Whether sockets of this machine take MSG_ZEROCOPY. */
+bool epoll_zerocopy_works(void);
+/* Lets the kernel take MSG_ZEROCOPY on a socket. */
+void epoll_zerocopy_allow(struct epoll_socket *socket);
+enum base_status epoll_socket_send(struct net_socket *, struct net_send_op *);
+/* Sends the next piece of the op. */
+void epoll_turn_send(struct epoll_socket *socket, struct epoll_output *output);
+/* Reads notifications; the op they were due for may be finished by that. */
+void epoll_turn_notices(struct epoll_socket *socket, struct epoll_output *output);
+/* Whether the kernel has returned all buffers of a closing socket; makes it. */
+bool epoll_close_joined(struct epoll_socket *socket);
 
 /* epoll_file.c */
 enum base_status epoll_file_submit(struct net_engine *, struct net_file_op *);

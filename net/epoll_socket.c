@@ -1,15 +1,10 @@
-/* Sockets of the epoll engine: see the essay in epoll.c. */
+/* Sockets of the epoll engine, but for sending: see the essay in epoll.c. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "net/epoll.h"
-
-static struct epoll_engine *epoll_engine_of(struct epoll_socket *socket)
-{
-    return (struct epoll_engine *)socket->base.engine;
-}
 
 static uint64_t epoll_tag(const struct epoll_socket *socket)
 {
@@ -22,25 +17,27 @@ static uint32_t epoll_socket_work(const struct epoll_socket *socket)
     uint32_t flags = socket->flags;
 
     if (flags & EPOLL_CLOSING)
-        return EPOLL_CLOSING;
+        return socket->notices_due == 0 || (flags & EPOLL_NOTIFIED) || !(flags & EPOLL_STOPPED) ? EPOLL_CLOSING : 0;
+    if (flags & EPOLL_NOTIFIED)
+        return EPOLL_NOTIFIED;
     if (flags & EPOLL_CONNECTING)
         return flags & (EPOLL_WRITABLE | EPOLL_HANGUP) ? EPOLL_CONNECTING : 0;
     if (flags & EPOLL_ACCEPTING)
         return flags & EPOLL_READABLE ? EPOLL_ACCEPTING : 0;
-    if (socket->op != NULL && (flags & EPOLL_WRITABLE))
+    if (socket->op != NULL && (flags & (EPOLL_WRITABLE | EPOLL_OP_OVER)) == EPOLL_WRITABLE)
         return EPOLL_WRITABLE;
     if ((flags & EPOLL_RECEIVING) && (flags & EPOLL_READABLE) && !net_list_linked(&socket->starved))
         return EPOLL_RECEIVING;
     return 0;
 }
 
-static void epoll_socket_queue(struct epoll_socket *socket)
+void epoll_socket_queue(struct epoll_socket *socket)
 {
     if (epoll_socket_work(socket) != 0)
         net_list_append(&epoll_engine_of(socket)->ready, &socket->ready);
 }
 
-static void epoll_socket_set_deadline(struct epoll_socket *socket, uint64_t deadline_ns)
+void epoll_socket_set_deadline(struct epoll_socket *socket, uint64_t deadline_ns)
 {
     struct epoll_engine *engine = epoll_engine_of(socket);
 
@@ -77,6 +74,8 @@ static enum base_status epoll_socket_take(struct epoll_engine *engine, int fd, v
         net_slots_give(&engine->slots, slot);
         goto fail;
     }
+    if (!(flags & EPOLL_LISTENER) && (engine->base.features & NET_FEATURE_SEND_ZC))
+        epoll_zerocopy_allow(socket);
     *taken = socket;
     return BASE_OK;
 
@@ -162,20 +161,6 @@ enum base_status epoll_socket_receive(struct net_socket *base, struct base_error
     return BASE_OK;
 }
 
-enum base_status epoll_socket_send(struct net_socket *base, struct net_send_op *op)
-{
-    struct epoll_socket *socket = (struct epoll_socket *)base;
-
-    BASE_ASSERT(!(socket->flags & (EPOLL_LISTENER | EPOLL_CONNECTING | EPOLL_CLOSING | EPOLL_FIN_AFTER_SEND)));
-    if (socket->op != NULL)
-        return BASE_BUSY;
-    socket->op = op;
-    socket->op_first = 0;
-    socket->op_sent_bytes = 0;
-    epoll_socket_queue(socket);
-    return BASE_OK;
-}
-
 void epoll_socket_shutdown(struct net_socket *base)
 {
     struct epoll_socket *socket = (struct epoll_socket *)base;
@@ -183,7 +168,7 @@ void epoll_socket_shutdown(struct net_socket *base)
     if (socket->flags & EPOLL_CLOSING)
         return;
     socket->flags |= EPOLL_FIN_AFTER_SEND;
-    if (socket->op == NULL)
+    if (socket->op == NULL || (socket->flags & EPOLL_OP_OVER))
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
@@ -200,6 +185,13 @@ void epoll_socket_close(struct net_socket *base, _Bool abort)
 
 void epoll_socket_notice(struct epoll_socket *socket, uint32_t kernel_events)
 {
+    /* Notifications wait in the error queue, and a queue that is not empty is announced as an error. One that ends the
+     * connection comes with a hangup, or else the queue is found empty. */
+    if ((kernel_events & EPOLLERR) && socket->notices_due > 0) {
+        socket->flags |= EPOLL_NOTIFIED;
+        if (!(kernel_events & (EPOLLHUP | EPOLLRDHUP)))
+            kernel_events &= ~(uint32_t)EPOLLERR;
+    }
     if (kernel_events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
         socket->flags |= EPOLL_READABLE;
     if (kernel_events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
@@ -230,8 +222,11 @@ void epoll_sockets_expire(struct epoll_engine *engine)
             continue;
         }
         net_list_unlink(link);
-        if (socket->flags & EPOLL_CLOSING)
+        if (socket->flags & EPOLL_CLOSING) {
+            if (socket->notices_due > 0)
+                net_tcp_stop(socket->fd, true);
             continue;
+        }
         if (socket->flags & EPOLL_ACCEPTING) {
             epoll_listener_watch(socket, true);
         } else if (epoll_socket_work(socket) == 0) {
@@ -249,6 +244,8 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
     struct epoll_engine *engine = epoll_engine_of(socket);
     struct net_event *event;
 
+    if (!epoll_close_joined(socket))
+        return;
     if (socket->flags & EPOLL_CONNECTING) {
         socket->flags &= ~(uint32_t)EPOLL_CONNECTING;
         event = epoll_event_add(output, NET_EVENT_CONNECTED, socket);
@@ -317,50 +314,6 @@ static void epoll_turn_accept(struct epoll_socket *listener, struct epoll_output
         net_accept_complain(0, engine->base.now_ns);
 }
 
-static void epoll_send_finished(struct epoll_socket *socket, int os_error, struct epoll_output *output)
-{
-    BASE_ASSERT(socket->op->in_flight);
-    socket->op->in_flight = 0;
-    socket->op = NULL;
-    socket->stream_error = os_error;
-    if (os_error == 0 && (socket->flags & EPOLL_FIN_AFTER_SEND))
-        (void)shutdown(socket->fd, SHUT_WR);
-    struct net_event *event = epoll_event_add(output, NET_EVENT_SENT, socket);
-    event->os_error = os_error;
-    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
-    event->bytes = socket->op_sent_bytes;
-}
-
-static void epoll_turn_send(struct epoll_socket *socket, struct epoll_output *output)
-{
-    struct net_counters *counters = &socket->base.engine->counters;
-    struct iovec *segments = socket->op->segments + socket->op_first;
-    size_t count = socket->op->count - socket->op_first;
-    size_t wanted = net_send_left(socket->op, socket->op_first);
-    struct msghdr message = {.msg_iov = segments, .msg_iovlen = count};
-
-    counters->syscalls++;
-    ssize_t sent = count == 1 ? send(socket->fd, segments->iov_base, segments->iov_len, MSG_NOSIGNAL)
-                              : sendmsg(socket->fd, &message, MSG_NOSIGNAL);
-    if (sent < 0) {
-        if (errno == EAGAIN)
-            socket->flags &= ~(uint32_t)EPOLL_WRITABLE;
-        else if (errno != EINTR)
-            epoll_send_finished(socket, errno, output);
-        return;
-    }
-    counters->sent_bytes += (uint64_t)sent;
-    socket->op_sent_bytes += (uint64_t)sent;
-    if ((size_t)sent < wanted) {
-        counters->short_sends++;
-        net_send_advance(socket->op, &socket->op_first, (size_t)sent);
-        socket->flags &= ~(uint32_t)EPOLL_WRITABLE;
-        return;
-    }
-    counters->sends++;
-    epoll_send_finished(socket, 0, output);
-}
-
 static void epoll_receive_ended(struct epoll_socket *socket, int os_error, struct epoll_output *output)
 {
     /* A send that failed took the socket's error with it; what then looks like the peer's FIN is none. */
@@ -408,6 +361,9 @@ void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output)
     switch (epoll_socket_work(socket)) {
     case EPOLL_CLOSING:
         epoll_turn_close(socket, output);
+        break;
+    case EPOLL_NOTIFIED:
+        epoll_turn_notices(socket, output);
         break;
     case EPOLL_CONNECTING:
         epoll_turn_connect(socket, output);

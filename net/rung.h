@@ -42,6 +42,7 @@ enum net_feature {
  * rungs. */
 #define NET_RUNG_LIST(X)                                                                                               \
     X(EPOLL, "epoll", 0, "readiness: edge-triggered epoll, as an expert writes it")                                    \
+    X(EPOLL_ZC, "epoll-zc", NET_FEATURE_SEND_ZC, "sends from our memory (MSG_ZEROCOPY), completed when it is free")    \
     X(URING_MULTISHOT, "uring-multishot",                                                                              \
       NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
           NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
