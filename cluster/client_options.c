@@ -21,6 +21,7 @@ enum key {
     KEY_OUTPUT_FORMAT,
     KEY_ENGINE,
     KEY_VERIFY,
+    KEY_SOCKET,
     KEY_SETTING,                  /* plus the setting's place in `settings` */
     KEY_SOURCE = KEY_SETTING + 32 /* plus SOURCE_KEYS for the second source, plus the key within the source */
 };
@@ -58,7 +59,6 @@ static const struct setting {
     SETTING("frames-per-lane", 1, 1024, frames_per_lane),
     SETTING("chunk-bytes", 4096, 1 << 24, recv_chunk_bytes),
     SETTING("chunks", 1, 32768, recv_chunk_count),
-    SETTING("socket-buffer", 4096, 1 << 30, socket_buffer_bytes),
     SETTING("morsel-bytes", 1024, UINT64_C(1) << 40, morsel_bytes),
 #undef SETTING
 };
@@ -183,6 +183,8 @@ static const struct argp_option job_options[] = {
     {"engine", KEY_ENGINE, "auto|epoll|uring|RUNG", 0, "How bytes are moved (default: auto, io_uring where it works)",
      GROUP_RUN},
     {"verify", KEY_VERIFY, NULL, 0, "Check every payload byte that crosses the network", GROUP_RUN},
+    {"socket", KEY_SOCKET, "SETTING=VALUE[,...]", 0,
+     "Of TCP: congestion=NAME, send-buffer=SIZE, recv-buffer=SIZE, notsent-lowat=SIZE, nodelay=on|off", GROUP_RUN},
     HEADING("Tuning (0 is the default):", GROUP_TUNE),
     {"frame-bytes", KEY_SETTING + 0, "SIZE", 0, "Of a frame, the unit that is sent (default: by the size of the input)",
      GROUP_TUNE},
@@ -190,9 +192,7 @@ static const struct argp_option job_options[] = {
      GROUP_TUNE},
     {"chunk-bytes", KEY_SETTING + 2, "SIZE", 0, "Of a receive chunk (default: 64Ki)", GROUP_TUNE},
     {"chunks", KEY_SETTING + 3, "N", 0, "Receive chunks of a worker (default: 32)", GROUP_TUNE},
-    {"socket-buffer", KEY_SETTING + 4, "SIZE", 0, "Of the kernel, per connection and direction (default: the kernel's)",
-     GROUP_TUNE},
-    {"morsel-bytes", KEY_SETTING + 5, "SIZE", 0, "Of a piece of input (default: 4Mi, less for small inputs)",
+    {"morsel-bytes", KEY_SETTING + 4, "SIZE", 0, "Of a piece of input (default: 4Mi, less for small inputs)",
      GROUP_TUNE},
     {0}};
 
@@ -291,6 +291,8 @@ static enum base_status read_job_word(struct client_reader *reader, int key, con
         return BASE_OK;
     case KEY_ENGINE:
         return net_engine_choice_parse(text, &submit->settings.engine, error);
+    case KEY_SOCKET:
+        return net_socket_settings_parse(text, &submit->settings.socket, error);
     case KEY_VERIFY:
         submit->settings.verify = true;
         return BASE_OK;

@@ -12,8 +12,7 @@ enum {
     PLAN_FRAME_BYTES_MAX = 1 << 20,
     PLAN_FRAMES_PER_LANE_MAX = 1024,
     PLAN_CHUNK_BYTES_MAX = 64 << 20,
-    PLAN_CHUNKS_MAX = 1 << 15,
-    PLAN_SOCKET_BUFFER_BYTES_MAX = 1 << 30
+    PLAN_CHUNKS_MAX = 1 << 15
 };
 
 Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings)
@@ -23,16 +22,18 @@ Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct joi
         return NULL;
     wire__settings__init(wire);
     char *engine = wire_take(scratch, NET_CHOICE_TEXT_BYTES, 1);
-    if (!engine)
+    char *socket = wire_take(scratch, NET_SOCKET_TEXT_BYTES, 1);
+    if (!engine || !socket)
         return NULL;
     net_engine_choice_format(&settings->engine, engine);
     wire->engine = wire_bytes(engine);
+    net_socket_settings_format(&settings->socket, socket);
+    wire->socket = wire_bytes(socket);
     wire->verify = settings->verify;
     wire->frame_bytes = settings->frame_bytes;
     wire->frames_per_lane = settings->frames_per_lane;
     wire->recv_chunk_bytes = settings->recv_chunk_bytes;
     wire->recv_chunk_count = settings->recv_chunk_count;
-    wire->socket_buffer_bytes = settings->socket_buffer_bytes;
     wire->morsel_bytes = settings->morsel_bytes;
     return wire;
 }
@@ -42,6 +43,16 @@ static void get_engine(struct wire_reader *reader, struct ProtobufCBinaryData da
     struct base_error error = {0};
     char *text = wire_text(reader, "engine", data, NET_CHOICE_TEXT_BYTES);
     if (text != NULL && *text != '\0' && net_engine_choice_parse(text, choice, &error) != BASE_OK)
+        wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
+    free(text);
+}
+
+static void get_socket(struct wire_reader *reader, struct ProtobufCBinaryData data,
+                       struct net_socket_settings *settings)
+{
+    struct base_error error = {0};
+    char *text = wire_text(reader, "socket settings", data, NET_SOCKET_TEXT_BYTES);
+    if (text != NULL && net_socket_settings_parse(text, settings, &error) != BASE_OK)
         wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
     free(text);
 }
@@ -58,8 +69,7 @@ void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, s
     settings->recv_chunk_bytes =
         wire_below(reader, "receive chunk bytes", wire->recv_chunk_bytes, PLAN_CHUNK_BYTES_MAX + 1);
     settings->recv_chunk_count = wire_below(reader, "receive chunks", wire->recv_chunk_count, PLAN_CHUNKS_MAX + 1);
-    settings->socket_buffer_bytes =
-        wire_below(reader, "socket buffer bytes", wire->socket_buffer_bytes, PLAN_SOCKET_BUFFER_BYTES_MAX);
+    get_socket(reader, wire->socket, &settings->socket);
     settings->morsel_bytes = wire->morsel_bytes;
     if (wire->frame_bytes && wire->frame_bytes < PLAN_FRAME_BYTES_MIN)
         wire_refuse(reader, BASE_PROTOCOL, "frames of %u bytes, at least %d are needed", wire->frame_bytes,

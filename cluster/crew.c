@@ -176,8 +176,8 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
     const struct net_engine_config *have = &member->engine_config;
     return member->engine != NULL && net_engine_choice_equal(&member->engine_choice, choice) &&
            have->sockets_max >= config->sockets_max && have->recv_chunk_bytes == config->recv_chunk_bytes &&
-           have->recv_chunk_count == config->recv_chunk_count && have->send_buffer_bytes == config->send_buffer_bytes &&
-           have->recv_buffer_bytes == config->recv_buffer_bytes;
+           have->recv_chunk_count == config->recv_chunk_count &&
+           net_socket_settings_equal(&have->socket, &config->socket);
 }
 
 /* For control thread and clients: what the engines of this node are. */
@@ -268,8 +268,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
                                                     .file_ops_max = CREW_FILE_OPS,
                                                     .recv_chunk_bytes = settings->recv_chunk_bytes,
                                                     .recv_chunk_count = settings->recv_chunk_count,
-                                                    .send_buffer_bytes = settings->socket_buffer_bytes,
-                                                    .recv_buffer_bytes = settings->socket_buffer_bytes,
+                                                    .socket = settings->socket,
                                                     .governor = crew->config.governor};
     const struct net_engine_choice *choice =
         settings->engine.kind == NET_ENGINE_AUTO ? &crew->config.engine : &settings->engine;

@@ -17,13 +17,13 @@ enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE };
 /* Settings of a job that do not change its answer. Zero means the default chosen by join_plan_make. */
 struct join_settings {
     struct net_engine_choice engine;
-    bool verify;                  /* check every payload byte */
-    uint32_t frame_bytes;         /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
-    uint32_t frames_per_lane;     /* 0: 2 */
-    uint32_t recv_chunk_bytes;    /* 0: 64 KiB */
-    uint32_t recv_chunk_count;    /* 0: 32 */
-    uint32_t socket_buffer_bytes; /* SO_SNDBUF and SO_RCVBUF; 0: the kernel's sizing */
-    uint64_t morsel_bytes;        /* 0: 4 MiB, fewer for small inputs so that every worker gets some */
+    bool verify;               /* check every payload byte */
+    uint32_t frame_bytes;      /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
+    uint32_t frames_per_lane;  /* 0: 2 */
+    uint32_t recv_chunk_bytes; /* 0: 64 KiB */
+    uint32_t recv_chunk_count; /* 0: 32 */
+    struct net_socket_settings socket;
+    uint64_t morsel_bytes; /* 0: 4 MiB, fewer for small inputs so that every worker gets some */
 };
 
 /* What the user asked for, in words; sources are already resolved to relations. Borrowed by join_plan_make. */

@@ -1,6 +1,7 @@
 /* The door to the engines: checks arguments, jumps through the table, and chooses an engine when asked to. */
 #include "net/engine.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,7 +60,7 @@ enum base_status net_engine_open(const struct net_engine_choice *choice, const s
     engine_assert_ops(opened->ops);
     opened->now_ns = base_clock_now_ns();
     if (refusal != NULL)
-        snprintf(opened->reason, sizeof opened->reason, "io_uring is not used: %s", refusal);
+        net_engine_note(opened, "io_uring is not used: %s", refusal);
     *engine = opened;
     return BASE_OK;
 }
@@ -93,12 +94,23 @@ void net_engine_describe(struct net_engine *engine, const char *settings)
                  settings);
 }
 
+void net_engine_note(struct net_engine *engine, const char *format, ...)
+{
+    size_t used = strlen(engine->reason);
+    if (used > 0)
+        used += (size_t)snprintf(engine->reason + used, sizeof engine->reason - used, "; ");
+    if (used >= sizeof engine->reason)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(engine->reason + used, sizeof engine->reason - used, format, arguments);
+    va_end(arguments);
+}
+
 void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why)
 {
-    const size_t used = strlen(engine->reason);
     engine->features &= ~(uint32_t)feature;
-    snprintf(engine->reason + used, sizeof engine->reason - used, "%sno %s: %s", used ? "; " : "",
-             net_feature_word(feature), why);
+    net_engine_note(engine, "no %s: %s", net_feature_word(feature), why);
 }
 
 const char *net_engine_features(const struct net_engine *engine)

@@ -23,6 +23,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "net/rung.h"
+#include "net/socket_settings.h"
 
 struct net_engine;
 struct net_socket;
@@ -44,8 +45,7 @@ struct net_engine_config {
     uint32_t file_ops_max;     /* file operations in flight at once */
     uint32_t recv_chunk_bytes; /* size of one receive chunk */
     uint32_t recv_chunk_count; /* chunks shared by all sockets (rounded up to a power of two by io_uring) */
-    uint32_t send_buffer_bytes, recv_buffer_bytes; /* SO_SNDBUF, SO_RCVBUF; 0: the kernel's own sizing */
-    const char *congestion; /* TCP congestion control, or NULL for the best allowed of cubic, reno, kernel default */
+    struct net_socket_settings socket;
     struct base_governor *governor; /* receive chunks are drawn from it */
 };
 
@@ -136,7 +136,8 @@ struct net_counters {
 
 /* Opens the engine chosen; the caller closes it. Features of the rung that cannot be had are left out, and AUTO falls
  * back to epoll where io_uring is forbidden: net_engine_reason then says why. Errors: BASE_DENIED, BASE_UNSUPPORTED,
- * BASE_NO_MEMORY, all with a cause; BASE_INVALID for a choice that makes no sense. */
+ * BASE_NO_MEMORY, all with a cause; BASE_INVALID for a choice that makes no sense, or a congestion control that cannot
+ * be had here, with what can. */
 enum base_status net_engine_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
                                  struct net_engine **engine, struct base_error *error);
 /* Makes the calling thread the owner. */

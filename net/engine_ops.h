@@ -42,6 +42,8 @@ struct net_engine_ops {
 
 /* Writes features_text: the features in force, then settings. */
 void net_engine_describe(struct net_engine *engine, const char *settings);
+/* Adds to what net_engine_reason says. */
+void net_engine_note(struct net_engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes a feature out of force because the kernel, a policy or a limit does not allow it, for an operator to read. */
 void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why);
 

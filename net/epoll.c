@@ -233,7 +233,9 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
         goto fail;
     if ((engine->base.features & NET_FEATURE_SEND_ZC) && !epoll_zerocopy_works())
         net_engine_miss(&engine->base, NET_FEATURE_SEND_ZC, "this kernel has no SO_ZEROCOPY for TCP (Linux 4.14)");
-    net_tcp_choose(config, &engine->tcp);
+    status = net_tcp_choose(&config->socket, &engine->base, &engine->tcp, error);
+    if (status != BASE_OK)
+        goto fail;
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
     net_engine_describe(&engine->base, congestion);
     *opened = &engine->base;

@@ -446,14 +446,16 @@ void net_probe_run(struct net_probe *probe)
 
 void net_probe_socket(struct net_probe_socket *socket_facts)
 {
-    const struct net_engine_config config = {0};
+    const struct net_socket_settings settings = {0};
+    struct base_error error;
     struct net_tcp tcp;
     socklen_t bytes;
     int number;
 
     *socket_facts = (struct net_probe_socket){0};
-    net_tcp_choose(&config, &tcp);
-    socket_facts->congestion_settable = *tcp.congestion != '\0';
+    if (net_tcp_choose(&settings, NULL, &tcp, &error) != BASE_OK)
+        return;
+    socket_facts->congestion_settable = *tcp.set.congestion != '\0';
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return;

@@ -25,48 +25,96 @@ static int tcp_try_congestion(int fd, const char *name)
     return setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, (socklen_t)strlen(name)) == 0 ? 0 : errno;
 }
 
-static void tcp_complain_congestion(const char *name, int os_error)
+/* The words of a file of one line; "nothing" when it cannot be read. */
+static void tcp_read_words(const char *path, char *text, int text_bytes)
 {
-    static atomic_flag said = ATOMIC_FLAG_INIT;
-    if (!atomic_flag_test_and_set(&said))
-        base_log_warn("TCP congestion control \"%s\" cannot be set (%s); the next best is used: add it to "
-                      "net.ipv4.tcp_allowed_congestion_control, or load its module",
-                      name, strerror(os_error));
+    FILE *file = fopen(path, "re");
+    if (file == NULL || fgets(text, text_bytes, file) == NULL)
+        snprintf(text, (size_t)text_bytes, "nothing");
+    text[strcspn(text, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
 }
 
-void net_tcp_choose(const struct net_engine_config *config, struct net_tcp *tcp)
+static enum base_status tcp_refuse_congestion(const char *name, int os_error, struct base_error *error)
 {
-    const char *candidates[] = {config->congestion, "cubic", "reno"};
+    char available[160], allowed[160];
+    tcp_read_words("/proc/sys/net/ipv4/tcp_available_congestion_control", available, sizeof available);
+    tcp_read_words("/proc/sys/net/ipv4/tcp_allowed_congestion_control", allowed, sizeof allowed);
+    if (os_error == EPERM)
+        return base_error_set(error, BASE_INVALID,
+                              "congestion control %s is not allowed here; allowed is %s: add it to "
+                              "net.ipv4.tcp_allowed_congestion_control, or run as root",
+                              name, allowed);
+    return base_error_set(error, BASE_INVALID,
+                          "congestion control %s cannot be set here (%s); the kernel has %s: choose one of them, or "
+                          "load the module tcp_%s",
+                          name, strerror(os_error), available, name);
+}
 
-    *tcp = (struct net_tcp){.send_buffer_bytes = config->send_buffer_bytes,
-                            .recv_buffer_bytes = config->recv_buffer_bytes};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        if (candidates[i] == NULL)
-            continue;
-        int os_error = strlen(candidates[i]) < sizeof tcp->congestion ? tcp_try_congestion(fd, candidates[i]) : EINVAL;
-        if (os_error == 0) {
-            snprintf(tcp->congestion, sizeof tcp->congestion, "%s", candidates[i]);
+static enum base_status tcp_choose_congestion(const struct net_socket_settings *settings, int fd, struct net_tcp *tcp,
+                                              struct base_error *error)
+{
+    static const char *const preferred[] = {"cubic", "reno"};
+    if (settings->congestion[0] != '\0') {
+        const int os_error = tcp_try_congestion(fd, settings->congestion);
+        return os_error == 0 ? BASE_OK : tcp_refuse_congestion(settings->congestion, os_error, error);
+    }
+    for (size_t i = 0; i < sizeof preferred / sizeof *preferred; i++)
+        if (tcp_try_congestion(fd, preferred[i]) == 0) {
+            snprintf(tcp->set.congestion, sizeof tcp->set.congestion, "%s", preferred[i]);
             break;
         }
-        if (i == 0)
-            tcp_complain_congestion(candidates[i], os_error);
+    return BASE_OK;
+}
+
+/* Over the kernel's maximum, if we may; else up to it. */
+static void tcp_set_buffer(int fd, int option, int force, uint32_t bytes)
+{
+    const int size = (int)bytes;
+    if (bytes != 0 && setsockopt(fd, SOL_SOCKET, force, &size, sizeof size) != 0)
+        (void)setsockopt(fd, SOL_SOCKET, option, &size, sizeof size);
+}
+
+static void tcp_note_buffer(struct net_engine *engine, int fd, int option, const char *what, uint32_t bytes,
+                            const char *sysctl)
+{
+    int size = 0;
+    socklen_t size_bytes = sizeof size;
+    if (engine != NULL && bytes != 0 && getsockopt(fd, SOL_SOCKET, option, &size, &size_bytes) == 0 &&
+        size / 2 < (int)bytes) /* the kernel doubles it, for its own overhead, and says the double */
+        net_engine_note(engine, "%s of %u bytes are cut to %d: raise %s", what, bytes, size / 2, sysctl);
+}
+
+enum base_status net_tcp_choose(const struct net_socket_settings *settings, struct net_engine *engine,
+                                struct net_tcp *tcp, struct base_error *error)
+{
+    tcp->set = *settings;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return base_error_set_errno(error, errno, "no socket to try its settings with");
+    const enum base_status status = tcp_choose_congestion(settings, fd, tcp, error);
+    if (status == BASE_OK) {
+        net_tcp_apply(tcp, fd);
+        tcp_note_buffer(engine, fd, SO_SNDBUF, "send buffers", settings->send_buffer_bytes, "net.core.wmem_max");
+        tcp_note_buffer(engine, fd, SO_RCVBUF, "receive buffers", settings->recv_buffer_bytes, "net.core.rmem_max");
     }
     close(fd);
+    return status;
 }
 
 void net_tcp_apply(const struct net_tcp *tcp, int fd)
 {
-    int one = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    if (tcp->congestion[0] != '\0')
-        (void)tcp_try_congestion(fd, tcp->congestion);
-    if (tcp->send_buffer_bytes != 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &tcp->send_buffer_bytes, sizeof tcp->send_buffer_bytes);
-    if (tcp->recv_buffer_bytes != 0)
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &tcp->recv_buffer_bytes, sizeof tcp->recv_buffer_bytes);
+    const struct net_socket_settings *set = &tcp->set;
+    const int nodelay = !set->nagle;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &nodelay, sizeof nodelay);
+    if (set->congestion[0] != '\0')
+        (void)tcp_try_congestion(fd, set->congestion);
+    tcp_set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, set->send_buffer_bytes);
+    tcp_set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, set->recv_buffer_bytes);
+    if (set->notsent_lowat_bytes != 0)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &set->notsent_lowat_bytes,
+                         sizeof set->notsent_lowat_bytes);
 }
 
 void net_tcp_describe(const struct net_tcp *tcp, char *text, size_t text_bytes)
@@ -74,8 +122,8 @@ void net_tcp_describe(const struct net_tcp *tcp, char *text, size_t text_bytes)
     char fallback[16] = "unknown";
     socklen_t fallback_bytes = sizeof fallback;
 
-    if (tcp->congestion[0] != '\0') {
-        snprintf(text, text_bytes, "congestion=%s", tcp->congestion);
+    if (tcp->set.congestion[0] != '\0') {
+        snprintf(text, text_bytes, "congestion=%s", tcp->set.congestion);
         return;
     }
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

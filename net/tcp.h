@@ -2,16 +2,19 @@
 #ifndef MILLRACE_NET_TCP_H
 #define MILLRACE_NET_TCP_H
 
-#include "net/engine.h"
+#include "net/engine_ops.h"
 
 struct net_tcp {
-    char congestion[16]; /* name in force; empty: not settable here, the kernel's default stays */
-    uint32_t send_buffer_bytes, recv_buffer_bytes;
+    /* What was asked for, and the congestion control in force; its name is empty where none is settable: then the
+     * kernel's default stays. */
+    struct net_socket_settings set;
 };
 
-/* Finds by trying which congestion control may be set: the configured one, else cubic, else reno, else the kernel's
- * default. A configured one that is refused is logged once per process, with the cause. */
-void net_tcp_choose(const struct net_engine_config *config, struct net_tcp *tcp);
+/* Finds by trying what may be set. Congestion control: the one asked for, or BASE_INVALID that says what there is to
+ * choose from; when none is asked for cubic, else reno, else the kernel's default. Buffers that the kernel cuts are
+ * noted as the engine's reason (NULL: they are not noted). */
+enum base_status net_tcp_choose(const struct net_socket_settings *settings, struct net_engine *engine,
+                                struct net_tcp *tcp, struct base_error *error);
 /* Sets a stream or listening socket up. Options that the kernel refuses are left: none is needed for correctness.
  * Buffer sizes must be set before connecting or listening for the window scale to follow them. */
 void net_tcp_apply(const struct net_tcp *tcp, int fd);

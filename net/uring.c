@@ -315,7 +315,9 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     status = uring_chunks_open(engine, config, refusal, error);
     if (status != BASE_OK)
         goto fail;
-    net_tcp_choose(config, &engine->tcp);
+    status = net_tcp_choose(&config->socket, &engine->base, &engine->tcp, error);
+    if (status != BASE_OK)
+        goto fail;
     *opened = &engine->base;
     return BASE_OK;
 

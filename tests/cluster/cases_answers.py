@@ -77,8 +77,8 @@ def questions(lab):
 
 
 ENGINES = ("uring", "epoll")
-TIGHT = ["--frame-bytes", "4Ki", "--frames-per-lane", "1", "--chunk-bytes", "4Ki", "--chunks", "2", "--socket-buffer",
-         "4Ki", "--morsel-bytes", "1Ki"]
+TIGHT = ["--frame-bytes", "4Ki", "--frames-per-lane", "1", "--chunk-bytes", "4Ki", "--chunks", "2", "--socket",
+         "send-buffer=4Ki,recv-buffer=4Ki", "--morsel-bytes", "1Ki"]
 PROFILES = [
     [],
     TIGHT,
@@ -105,7 +105,7 @@ def every_profile():
             ("4Ki", "64Ki", "1Mi"), ("1", "4"), (("4Ki", "2"), ("64Ki", "2"), ("64Ki", "32")), ("1Ki", "64Ki", "4Mi"),
             ("4Ki", "0")):
         yield ["--frame-bytes", frame, "--frames-per-lane", lanes, "--chunk-bytes", chunks[0], "--chunks", chunks[1],
-               "--morsel-bytes", morsel, "--socket-buffer", socket]
+               "--morsel-bytes", morsel, "--socket", "send-buffer=%s,recv-buffer=%s" % (socket, socket)]
 
 
 def whole_outputs(cluster, asked):

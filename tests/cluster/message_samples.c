@@ -56,14 +56,15 @@ static void sample_sources(struct cluster_source source[2])
     source[1] = (struct cluster_source){.text = "gen:rows=16M,row=64"};
 }
 
-static const struct join_settings sample_settings = {.engine = {.kind = NET_ENGINE_EPOLL},
-                                                     .verify = true,
-                                                     .frame_bytes = 65536,
-                                                     .frames_per_lane = 2,
-                                                     .recv_chunk_bytes = 131072,
-                                                     .recv_chunk_count = 32,
-                                                     .socket_buffer_bytes = 1 << 20,
-                                                     .morsel_bytes = 1 << 22};
+static const struct join_settings sample_settings = {
+    .engine = {.kind = NET_ENGINE_EPOLL},
+    .verify = true,
+    .frame_bytes = 65536,
+    .frames_per_lane = 2,
+    .recv_chunk_bytes = 131072,
+    .recv_chunk_count = 32,
+    .socket = {.congestion = "bbr", .send_buffer_bytes = 1 << 20, .nagle = true},
+    .morsel_bytes = 1 << 22};
 
 static void sample_submit(struct cluster_submit *submit)
 {

@@ -53,7 +53,7 @@ static void join_fills_the_request(void **state)
     (void)state;
     assert_int_equal(parse("join --left /a.csv --right=local:/b/*.tsv --on a=b --select left.a --out /o "
                            "--output-format bin --engine epoll --verify --frame-bytes 64Ki --frames-per-lane 3 "
-                           "--chunk-bytes 32Ki --chunks 16 --socket-buffer 1M --morsel-bytes 8Mi "
+                           "--chunk-bytes 32Ki --chunks 16 --socket send-buffer=1M,nodelay=off --morsel-bytes 8Mi "
                            "--left-schema id:int64 --right-delimiter ; --right-quote ' --right-header no "
                            "--right-empty-null no --right-quoted-empty-null yes --left-format csv --json"),
                      CLUSTER_ARGS_RUN);
@@ -73,7 +73,8 @@ static void join_fills_the_request(void **state)
     assert_int_equal(submit->settings.frames_per_lane, 3);
     assert_int_equal(submit->settings.recv_chunk_bytes, 32768);
     assert_int_equal(submit->settings.recv_chunk_count, 16);
-    assert_int_equal(submit->settings.socket_buffer_bytes, 1000000);
+    assert_int_equal(submit->settings.socket.send_buffer_bytes, 1000000);
+    assert_true(submit->settings.socket.nagle);
     assert_int_equal(submit->settings.morsel_bytes, 8 << 20);
     assert_string_equal(submit->source[0].schema, "id:int64");
     assert_int_equal(submit->source[0].format, CLUSTER_FORMAT_CSV);
@@ -229,7 +230,7 @@ static void help_is_sane(void **state)
                                           "--frames-per-lane=",
                                           "--chunk-bytes=",
                                           "--chunks=",
-                                          "--socket-buffer=",
+                                          "--socket=",
                                           "--morsel-bytes=",
                                           "Exit codes:"};
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)

@@ -59,12 +59,12 @@ static void sim_open(struct bench *bench, const struct net_engine_config *config
 {
     struct base_error error = {0};
     struct net_sim_world *world;
-    struct net_sim_config rough = {.seed = 20260114,
-                                   .delay_max_ns = 20000,
-                                   .socket_buffer_bytes =
-                                       config->send_buffer_bytes != 0 ? config->send_buffer_bytes : 100000,
-                                   .short_percent = 20,
-                                   .starve_percent = 5};
+    struct net_sim_config rough = {
+        .seed = 20260114,
+        .delay_max_ns = 20000,
+        .socket_buffer_bytes = config->socket.send_buffer_bytes != 0 ? config->socket.send_buffer_bytes : 100000,
+        .short_percent = 20,
+        .starve_percent = 5};
     struct net_address address;
 
     bench_check(net_sim_world_open(&rough, &world, &error), &error);

@@ -197,7 +197,7 @@ static void backpressure_outlasts_two_seconds(void **state)
     struct net_engine_config config = bench_config();
     struct bench_peer *client, *server;
     config.recv_chunk_count = 2;
-    config.recv_buffer_bytes = config.send_buffer_bytes = 65536;
+    config.socket.recv_buffer_bytes = config.socket.send_buffer_bytes = 65536;
     struct bench *bench = bench_open(*state, &config);
     uint8_t *data = bench_bytes(4 << 20, 3);
 

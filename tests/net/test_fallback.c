@@ -222,33 +222,53 @@ static void absurd_sizes_are_refused(void **state)
     base_governor_close(governor);
 }
 
-/* A congestion control that does not exist is replaced, and the features say by what. */
-static void an_unknown_congestion_control_is_replaced(void **state)
+/* One that does not exist is refused with what there is; the one in force is told. */
+static void a_congestion_control_is_had_or_refused(void **state)
 {
     (void)state;
-    enum net_engine_kind kinds[] = {NET_ENGINE_URING, NET_ENGINE_EPOLL};
+    enum net_engine_kind kinds[] = {NET_ENGINE_AUTO, NET_ENGINE_URING, NET_ENGINE_EPOLL};
     struct base_governor *governor;
     struct base_error error = {0};
 
     assert_int_equal(base_governor_open(0, &governor, &error), BASE_OK);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const struct net_engine_choice choice = {.kind = kinds[i]};
         struct net_engine_config config = small_config(governor);
         struct net_engine *engine;
-        config.congestion = i == 0 ? "nosuch" : "a-name-that-is-longer-than-any";
-        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kinds[i]}, &config, &engine, &error),
-                         BASE_OK);
-        assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
-        const char *features = net_engine_features(engine);
-        assert_true(strstr(features, "congestion=cubic") != NULL || strstr(features, "congestion=reno") != NULL);
-        net_engine_close(engine);
+        config.socket = (struct net_socket_settings){.congestion = "nosuch"};
+        assert_int_equal(net_engine_open(&choice, &config, &engine, &error), BASE_INVALID);
+        assert_non_null(strstr(error.text, "nosuch"));
+        assert_non_null(strstr(error.text, "reno"));
 
-        config.congestion = "reno";
-        assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = kinds[i]}, &config, &engine, &error),
-                         BASE_OK);
+        config.socket = (struct net_socket_settings){.congestion = "reno"};
+        assert_int_equal(net_engine_open(&choice, &config, &engine, &error), BASE_OK);
         assert_int_equal(net_engine_enable(engine, &error), BASE_OK);
         assert_non_null(strstr(net_engine_features(engine), "congestion=reno"));
         net_engine_close(engine);
     }
+    base_governor_close(governor);
+}
+
+/* The kernel cuts what is over its maximum, unless we may force it: either way what holds is known. */
+static void a_buffer_that_is_cut_is_told(void **state)
+{
+    (void)state;
+    struct base_governor *governor;
+    struct base_error error = {0};
+    struct net_engine *engine;
+    const int asked = NET_SOCKET_BUFFER_BYTES_MAX;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    const bool forced = setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &asked, sizeof asked) == 0;
+    close(fd);
+
+    assert_int_equal(base_governor_open(0, &governor, &error), BASE_OK);
+    struct net_engine_config config = small_config(governor);
+    config.socket.send_buffer_bytes = (uint32_t)asked;
+    assert_int_equal(net_engine_open(&(struct net_engine_choice){.kind = NET_ENGINE_EPOLL}, &config, &engine, &error),
+                     BASE_OK);
+    assert_int_equal(strstr(net_engine_reason(engine), "net.core.wmem_max") == NULL, forced);
+    net_engine_close(engine);
     base_governor_close(governor);
 }
 
@@ -263,7 +283,8 @@ int main(void)
         cmocka_unit_test(io_uring_comes_first),
         cmocka_unit_test(a_small_budget_is_no_reason_for_epoll),
         cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(an_unknown_congestion_control_is_replaced),
+        cmocka_unit_test(a_congestion_control_is_had_or_refused),
+        cmocka_unit_test(a_buffer_that_is_cut_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
