@@ -27,7 +27,7 @@ const char *net_uring_refusal(int os_error)
         return "io_uring_setup does not exist here (ENOSYS): a seccomp profile hides it, or the kernel is built "
                "without it";
     case EINVAL:
-        return "this kernel's io_uring is too old (deferred task work needs Linux 6.1)";
+        return "this kernel's io_uring is too old (needs Linux 5.19)";
     case ENOMEM:
         return "the limit of locked memory is too small for an io_uring: raise ulimit -l";
     default:

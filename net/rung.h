@@ -38,11 +38,19 @@ enum net_feature {
 #undef X
 };
 
-/* X(name, word, features, idea) in the ladder's order. AUTO and URING come first and last: they choose among the
- * rungs. */
+/* X(name, word, features, idea) in the ladder's order. Each rung is the one before plus one idea; only the provided
+ * buffers of URING_MULTISHOT take the place of registered receive memory, which the kernel does not take together. AUTO
+ * and URING come first and last: they choose among the rungs. */
 #define NET_RUNG_LIST(X)                                                                                               \
     X(EPOLL, "epoll", 0, "readiness: edge-triggered epoll, as an expert writes it")                                    \
     X(EPOLL_ZC, "epoll-zc", NET_FEATURE_SEND_ZC, "sends from our memory (MSG_ZEROCOPY), completed when it is free")    \
+    X(URING_NAIVE, "uring-naive", NET_FEATURE_URING, "the epoll loop's calls replaced by requests, one enter each")    \
+    X(URING_DEFER, "uring-defer", NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT,          \
+      "completions are worked on when the owner asks, and a turn submits once")                                        \
+    X(URING_FIXED, "uring-fixed",                                                                                      \
+      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
+          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_REGISTERED_BUFFERS,                                               \
+      "ring, sockets and receive memory are registered once instead of looked up each time")                           \
     X(URING_MULTISHOT, "uring-multishot",                                                                              \
       NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
           NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \

@@ -14,15 +14,22 @@
  * Closing has three steps: stop (shutdown, or a reset when aborting), join (cancel by descriptor, which also finds
  * multishot requests, and await each last completion; a cancel that missed is repeated after a millisecond), release.
  *
- * Receiving: one multishot request per socket draws chunks from a ring of provided buffers that all sockets share. A
- * chunk belongs to the user until released. When the ring is empty the request ends with ENOBUFS and its socket queues
- * up in `starved`; see uring_receive.c for why nobody waits there forever.
+ * Rungs (net/rung.h). What a rung leaves out is decided when the engine is opened: the ring's set-up flags, what is
+ * registered, and the receiver, a small table that says how sockets get their chunks. Two things are asked while it
+ * runs: whether the turn is submitted at once or request by request (uring_sqe, uring_enter), and whether a socket goes
+ * by its slot. What the kernel refuses is taken out of the engine's features and named (net_engine_miss), so whoever
+ * asks looks there, never at the rung.
  *
- * Waking: the ring watches an eventfd with a multishot poll, and the flag beside it carries the meaning.
+ * Receiving: the upper rungs arm one multishot request per socket, which draws chunks from a ring of provided buffers
+ * that all sockets share. A chunk belongs to the user until released. When the ring is empty the request ends with
+ * ENOBUFS and its socket queues up in `starved`; see uring_receive.c for why nobody waits there forever. On the lower
+ * rungs a request brings its own chunk and is armed for each receive; see uring_oneshot.c.
  *
- * The ring is created disabled, so that it may be opened on one thread and owned by another (the kernel holds a
- * SINGLE_ISSUER ring's owner to that). The completion queue is sized for all requests that can be in flight; if accept
- * bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. */
+ * Waking: the ring watches an eventfd with a multishot poll on every rung (net/wake.h).
+ *
+ * The ring is created disabled, so that it may be opened on one thread and owned by another (the kernel holds the
+ * owner of a ring with deferred task work to that). The completion queue is sized for all requests that can be in
+ * flight; if accept bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. */
 #include "net/uring.h"
 
 #include <errno.h>
@@ -46,20 +53,37 @@ static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
+/* A refusal (EBUSY) shows as a queue that stays full. */
+static void uring_submit(struct uring_engine *engine)
+{
+    engine->base.counters.enters++;
+    engine->base.counters.syscalls++;
+    (void)io_uring_submit(&engine->ring);
+}
+
 struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
 {
+    if (!uring_has(engine, NET_FEATURE_BATCHED_SUBMIT) && io_uring_sq_ready(&engine->ring) > 0)
+        uring_submit(engine);
     struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
 
     if (sqe != NULL)
         return sqe;
-    engine->base.counters.enters++;
-    engine->base.counters.syscalls++;
-    (void)io_uring_submit(&engine->ring); /* a refusal (EBUSY) shows as a queue that stays full */
+    uring_submit(engine);
     return io_uring_get_sqe(&engine->ring);
 }
 
+static uint32_t uring_setup_flags(const struct uring_engine *engine)
+{
+    uint32_t flags = IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CLAMP | IORING_SETUP_CQSIZE;
+
+    if (uring_has(engine, NET_FEATURE_DEFER_TASKRUN))
+        flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    return flags;
+}
+
 /* Halves the ring while the kernel says ENOMEM: the limit of locked memory counts for unprivileged users. */
-static int uring_create(struct uring_engine *engine, const struct net_engine_config *config)
+static int uring_create_sized(struct uring_engine *engine, const struct net_engine_config *config)
 {
     uint64_t sockets = config->sockets_max, files = config->file_ops_max;
     uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
@@ -68,14 +92,20 @@ static int uring_create(struct uring_engine *engine, const struct net_engine_con
                                                   + files + 8,
                                               2 * entries, URING_COMPLETIONS_MAX);
     for (;; entries /= 2, completions /= 2) {
-        struct io_uring_params params = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-                                                  IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL |
-                                                  IORING_SETUP_CLAMP | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_CQSIZE,
-                                         .cq_entries = completions};
+        struct io_uring_params params = {.flags = uring_setup_flags(engine), .cq_entries = completions};
         int result = io_uring_queue_init_params(entries, &engine->ring, &params);
         if (result != -ENOMEM || entries / 2 < URING_ENTRIES_MIN)
             return result;
     }
+}
+
+static int uring_create(struct uring_engine *engine, const struct net_engine_config *config)
+{
+    int result = uring_create_sized(engine, config);
+    if (result != -EINVAL || !uring_has(engine, NET_FEATURE_DEFER_TASKRUN))
+        return result;
+    net_engine_miss(&engine->base, NET_FEATURE_DEFER_TASKRUN, "this kernel is too old (needs Linux 6.1)");
+    return uring_create_sized(engine, config);
 }
 
 static enum base_status uring_enable(struct net_engine *base, struct base_error *error)
@@ -86,9 +116,11 @@ static enum base_status uring_enable(struct net_engine *base, struct base_error 
     int result = io_uring_enable_rings(&engine->ring);
     if (result < 0)
         return base_error_set_errno(error, -result, "engine uring: cannot enable the ring");
-    result = io_uring_register_ring_fd(&engine->ring);
-    if (result != 1)
-        net_engine_miss(base, NET_FEATURE_REGISTERED_RING, strerror(-result));
+    if (uring_has(engine, NET_FEATURE_REGISTERED_RING)) {
+        result = io_uring_register_ring_fd(&engine->ring);
+        if (result != 1)
+            net_engine_miss(base, NET_FEATURE_REGISTERED_RING, strerror(-result));
+    }
     uring_chunks_enable(engine);
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
     net_engine_describe(base, congestion);
@@ -139,6 +171,8 @@ static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
     struct net_counters *counters = &engine->base.counters;
     int result;
 
+    if (!uring_has(engine, NET_FEATURE_BATCHED_SUBMIT) && io_uring_sq_ready(ring) > 0)
+        uring_submit(engine);
     if (wait_ns == 0) {
         unsigned announced = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
         if (io_uring_sq_ready(ring) == 0 && !(announced & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)))
@@ -185,6 +219,7 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
         engine->base.counters.wakeups++;
         uring_event_fill(&events[count++], NET_EVENT_WOKEN, NULL);
     }
+    count += engine->receiver->resume(engine, &events[count], max - count);
     io_uring_for_each_cqe(&engine->ring, head, cqe)
     {
         if (count == max)
@@ -225,7 +260,7 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
         if (until_ns != NET_WAIT_FOREVER)
             left_ns = until_ns > base->now_ns ? until_ns - base->now_ns : 0;
         uring_sockets_expire(engine);
-        uring_receive_feed(engine);
+        engine->receiver->feed(engine);
         uring_stage_wake(engine);
         uring_sockets_stage(engine);
         uring_files_stage(engine);
@@ -276,7 +311,9 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
         return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
     }
     engine->ring_open = true;
-    result = io_uring_register_files_sparse(&engine->ring, config->sockets_max);
+    result = uring_has(engine, NET_FEATURE_REGISTERED_FILES)
+                 ? io_uring_register_files_sparse(&engine->ring, config->sockets_max)
+                 : 0;
     if (result < 0)
         net_engine_miss(&engine->base, NET_FEATURE_REGISTERED_FILES,
                         result == -EMFILE ? "more sockets than open files are allowed: raise ulimit -n"
@@ -312,7 +349,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     status = uring_open_kernel(engine, config, refusal, error);
     if (status != BASE_OK)
         goto fail;
-    status = uring_chunks_open(engine, config, refusal, error);
+    status = uring_chunks_open(engine, config, error);
     if (status != BASE_OK)
         goto fail;
     status = net_tcp_choose(&config->socket, &engine->base, &engine->tcp, error);

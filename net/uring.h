@@ -35,10 +35,12 @@ enum uring_socket_flag {
     URING_FED = 1 << 7   /* got a chunk since its receive was armed */
 };
 
+struct uring_engine;
+
 struct uring_socket {
     struct net_socket base;
     struct net_link todo;     /* in engine->todo: `wants` is to be staged */
-    struct net_link starved;  /* in engine->starved or sated: its receive ended for lack of a chunk */
+    struct net_link starved;  /* in engine->starved or sated: it waits until the user gives a chunk back */
     struct net_link timed;    /* in engine->timed: deadline_ns counts */
     struct net_link finished; /* in engine->finished: its last events are due */
     struct net_send_op *op;   /* the send in flight */
@@ -48,8 +50,10 @@ struct uring_socket {
     uint32_t slot;
     uint32_t generation;
     uint32_t flags;
-    uint32_t wants; /* requests to stage */
-    uint32_t armed; /* requests whose last completion is due; disjoint from wants */
+    uint32_t wants;       /* requests to stage */
+    uint32_t armed;       /* requests whose last completion is due; disjoint from wants */
+    uint32_t chunk;       /* of its one-shot receive, armed or waiting in `starved`; or URING_CHUNK_NONE */
+    uint32_t chunk_bytes; /* received into it */
     int fd;
     int stream_error; /* errno a send took from the socket, owed to the receiver */
     struct msghdr message;
@@ -63,6 +67,40 @@ struct uring_file {
     uint32_t generation;
 };
 
+/* The receive chunks of an engine: one piece of memory, cut into `count`. */
+struct uring_chunks {
+    uint8_t *data;
+    size_t stride_bytes, bytes;
+    uint32_t chunk_bytes;
+    uint32_t count;
+    uint32_t lent_max; /* how many the user may hold */
+    uint32_t free;     /* how many more he may get: of a buffer ring, those in the kernel's hands as far as completions
+                          seen tell */
+    bool enabled;
+    struct io_uring_buf_ring *ring; /* what multishot receives draw from; NULL: none */
+    uint32_t ring_entries;
+    uint32_t *spare; /* without a ring: chunks that nobody holds, last in first out */
+    uint32_t spare_count;
+};
+
+#define URING_CHUNK_NONE UINT32_MAX
+
+enum { URING_CHUNK_GROUP = 0 };
+
+/* How a rung receives: the essay is in uring_receive.c. */
+struct uring_receiver {
+    void (*prepare)(struct uring_socket *, struct io_uring_sqe *);
+    /* Takes a completion that carries bytes. Returns the number of events written, 0 or 1. */
+    uint32_t (*deliver)(struct uring_socket *, const struct io_uring_cqe *, struct net_event *);
+    /* Takes back what a completion carries that nobody will see. socket NULL: it is gone. */
+    void (*discard)(struct uring_engine *, struct uring_socket *, const struct io_uring_cqe *);
+    void (*release)(struct uring_engine *, const struct net_chunk *);
+    /* Arms sockets that waited for a chunk. */
+    void (*feed)(struct uring_engine *);
+    /* Writes events that were put off, before anything newer. */
+    uint32_t (*resume)(struct uring_engine *, struct net_event *events, uint32_t max);
+};
+
 struct uring_engine {
     struct net_engine base;
     struct io_uring ring;
@@ -71,12 +109,8 @@ struct uring_engine {
     struct net_wake wake;
 
     struct base_governor *governor;
-    struct io_uring_buf_ring *chunk_ring;
-    uint8_t *chunks;
-    size_t chunk_stride_bytes, chunks_bytes;
-    uint32_t chunk_bytes, chunk_count, chunk_ring_entries;
-    bool chunks_enabled;
-    uint32_t chunks_free; /* in the kernel's hands, as far as completions seen tell */
+    const struct uring_receiver *receiver;
+    struct uring_chunks chunks;
 
     struct net_tcp tcp;
     struct uring_socket *sockets;
@@ -137,23 +171,41 @@ uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_urin
 /* Writes the next of a finished socket's last events; true when it was CLOSED and the record is free. */
 bool uring_socket_finish(struct uring_socket *socket, struct net_event *event);
 
-/* uring_receive.c */
+/* uring_chunks.c */
 
-/* The ring of receive chunks: memory is drawn at open, touched and handed to the kernel by the owner. */
+/* Chooses the receiver. Memory is drawn at open, touched and given to the kernel by the owner. */
 enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
-                                   const char **refusal, struct base_error *error);
+                                   struct base_error *error);
 void uring_chunks_enable(struct uring_engine *engine);
 void uring_chunks_close(struct uring_engine *engine);
+static inline uint8_t *uring_chunk_data(const struct uring_engine *engine, uint32_t id)
+{
+    return engine->chunks.data + id * engine->chunks.stride_bytes;
+}
+/* Adds a chunk to the buffer ring. */
+void uring_chunk_provide(struct uring_engine *engine, uint32_t id);
+
+/* uring_receive.c */
+enum base_status uring_socket_receive(struct net_socket *, struct base_error *error);
 void uring_chunk_release(struct net_engine *, const struct net_chunk *);
-/* Gives back the chunk a completion carries, if it carries one that nobody will see. */
-void uring_chunk_discard(struct uring_engine *engine, const struct io_uring_cqe *cqe);
-enum base_status uring_socket_receive(struct net_socket *, struct base_error *);
 void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
 uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
+/* Wants the receive armed again. */
+void uring_receive_again(struct uring_socket *socket);
+/* Lets go of what a closing socket holds or waits for; a receive that is armed is left to its last completion. */
+void uring_receive_stop(struct uring_socket *socket);
+/* Counts a piece and writes its event. */
+void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data, uint32_t bytes,
+                        struct net_event *event);
 /* Whether a socket waits for a chunk and there is one. */
 bool uring_receive_hungry(const struct uring_engine *engine);
-/* Re-arms starved sockets, as far as there are chunks. */
-void uring_receive_feed(struct uring_engine *engine);
+
+extern const struct uring_receiver uring_receiver_multishot;
+
+/* uring_oneshot.c */
+extern const struct uring_receiver uring_receiver_oneshot;
+/* Puts a chunk that nobody holds back. */
+void uring_chunk_spare(struct uring_engine *engine, uint32_t id);
 
 /* uring_send.c */
 enum base_status uring_socket_send(struct net_socket *, struct net_send_op *);

@@ -1,4 +1,5 @@
-/* Receiving on the io_uring engine: the ring of provided chunks, and multishot receives that draw from it.
+/* Receiving on the io_uring engine. What all rungs share, and multishot receives from the ring of provided chunks; the
+ * one-shot receives of the lower rungs are in uring_oneshot.c.
  *
  * A multishot receive is alive exactly while its completions carry IORING_CQE_F_MORE. Without it the request is armed
  * again, unless the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping
@@ -11,94 +12,10 @@
  * both hold something, poll does not block but takes another turn (uring_wait_limit), and each turn shortens the queues
  * by at least one or uses a chunk up. */
 #include <errno.h>
-#include <string.h>
 
-#include "base/bytes.h"
-#include "base/log.h"
 #include "net/uring.h"
 
-enum {
-    URING_CHUNK_GROUP = 0,
-    URING_CHUNK_ALIGN = 64,
-    URING_CHUNKS_A_SOCKET = 4 /* how many chunks one starved socket is expected to use */
-};
-
-enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
-                                   const char **refusal, struct base_error *error)
-{
-    void *pages;
-    int result = 0;
-    uint32_t entries = 1;
-
-    while (entries < config->recv_chunk_count)
-        entries *= 2;
-    engine->chunk_ring = io_uring_setup_buf_ring(&engine->ring, entries, URING_CHUNK_GROUP, 0, &result);
-    if (engine->chunk_ring == NULL) {
-        *refusal = result == -EINVAL ? "this kernel's io_uring has no provided buffer rings (Linux 5.19)"
-                                     : "no locked memory left for the ring of receive chunks: raise ulimit -l";
-        return base_error_set_errno(error, -result, "engine uring: %s", *refusal);
-    }
-    engine->chunk_ring_entries = entries;
-    engine->chunk_bytes = config->recv_chunk_bytes;
-    engine->chunk_count = config->recv_chunk_count;
-    engine->chunk_stride_bytes = base_align_up(config->recv_chunk_bytes, URING_CHUNK_ALIGN);
-    size_t bytes = engine->chunk_stride_bytes * engine->chunk_count;
-    enum base_status status = base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, bytes, false, &pages, error);
-    if (status != BASE_OK)
-        return status;
-    engine->chunks = pages;
-    engine->chunks_bytes = bytes;
-    return BASE_OK;
-}
-
-static void uring_chunk_add(struct uring_engine *engine, uint32_t id)
-{
-    uint8_t *data = engine->chunks + id * engine->chunk_stride_bytes;
-
-    BASE_ASSERT(engine->chunks_free < engine->chunk_count);
-    io_uring_buf_ring_add(engine->chunk_ring, data, engine->chunk_bytes, (unsigned short)id,
-                          io_uring_buf_ring_mask(engine->chunk_ring_entries), 0);
-    io_uring_buf_ring_advance(engine->chunk_ring, 1);
-    engine->chunks_free++;
-}
-
-/* The owner touches the memory, so that it lies on the owner's NUMA node. */
-void uring_chunks_enable(struct uring_engine *engine)
-{
-    engine->chunks_enabled = true;
-    memset(engine->chunks, 0, engine->chunks_bytes);
-    for (uint32_t id = 0; id < engine->chunk_count; id++)
-        uring_chunk_add(engine, id);
-}
-
-void uring_chunks_close(struct uring_engine *engine)
-{
-    if (engine->chunk_ring != NULL)
-        (void)io_uring_free_buf_ring(&engine->ring, engine->chunk_ring, engine->chunk_ring_entries, URING_CHUNK_GROUP);
-    if (engine->chunks == NULL)
-        return;
-    if (engine->chunks_enabled && engine->chunks_free != engine->chunk_count)
-        base_log_error("engine uring: %u of %u receive chunks were not released",
-                       engine->chunk_count - engine->chunks_free, engine->chunk_count);
-    base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, engine->chunks, engine->chunks_bytes);
-}
-
-void uring_chunk_release(struct net_engine *base, const struct net_chunk *chunk)
-{
-    struct uring_engine *engine = (struct uring_engine *)base;
-
-    BASE_ASSERT(chunk->id < engine->chunk_count);
-    BASE_ASSERT(chunk->data == engine->chunks + chunk->id * engine->chunk_stride_bytes);
-    uring_chunk_add(engine, chunk->id);
-}
-
-void uring_chunk_discard(struct uring_engine *engine, const struct io_uring_cqe *cqe)
-{
-    if (cqe->flags & IORING_CQE_F_BUFFER) {
-        engine->chunks_free--;
-        uring_chunk_add(engine, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
-    }
-}
+enum { URING_CHUNKS_A_SOCKET = 4 /* how many chunks one starved socket is expected to use */ };
 
 enum base_status uring_socket_receive(struct net_socket *base, struct base_error *error)
 {
@@ -112,12 +29,19 @@ enum base_status uring_socket_receive(struct net_socket *base, struct base_error
     return BASE_OK;
 }
 
+void uring_chunk_release(struct net_engine *base, const struct net_chunk *chunk)
+{
+    struct uring_engine *engine = (struct uring_engine *)base;
+
+    BASE_ASSERT(chunk->id < engine->chunks.count);
+    engine->receiver->release(engine, chunk);
+}
+
+/* A socket that received lately is tried at once; of an idle one the kernel would only learn that it has nothing. */
 void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
-    io_uring_prep_recv_multishot(sqe, socket->fd, NULL, 0, 0);
-    sqe->flags |= IOSQE_BUFFER_SELECT;
-    sqe->buf_group = URING_CHUNK_GROUP;
-    if (!(socket->flags & URING_WARM))
+    uring_engine_of(socket)->receiver->prepare(socket, sqe);
+    if (!(socket->flags & URING_WARM) && sqe->opcode == IORING_OP_RECV)
         sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
     socket->flags = (socket->flags & ~(uint32_t)URING_FED) | URING_WARM;
 }
@@ -137,56 +61,120 @@ static uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, s
     return 1;
 }
 
+void uring_receive_again(struct uring_socket *socket)
+{
+    socket->base.engine->counters.receive_rearms++;
+    uring_socket_want(socket, URING_RECEIVE);
+}
+
+void uring_receive_stop(struct uring_socket *socket)
+{
+    net_list_unlink(&socket->starved);
+    if (socket->chunk != URING_CHUNK_NONE && !(socket->armed & URING_BIT(URING_RECEIVE))) {
+        uring_chunk_spare(uring_engine_of(socket), socket->chunk);
+        socket->chunk = URING_CHUNK_NONE;
+    }
+}
+
+void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data, uint32_t bytes,
+                        struct net_event *event)
+{
+    struct uring_engine *engine = uring_engine_of(socket);
+
+    engine->base.counters.receives++;
+    engine->base.counters.received_bytes += bytes;
+    uring_event_fill(event, NET_EVENT_RECEIVED, socket);
+    event->bytes = bytes;
+    event->chunk = (struct net_chunk){.data = data, .bytes = bytes, .capacity = engine->chunks.chunk_bytes, .id = id};
+}
+
 uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
 {
     struct uring_engine *engine = uring_engine_of(socket);
-    struct net_counters *counters = &engine->base.counters;
-    bool ended = !(cqe->flags & IORING_CQE_F_MORE);
 
-    if ((socket->flags & URING_CLOSING) || cqe->res <= 0)
-        uring_chunk_discard(engine, cqe);
+    if (cqe->res > 0 && !(socket->flags & URING_CLOSING))
+        return engine->receiver->deliver(socket, cqe, event);
+    engine->receiver->discard(engine, socket, cqe);
     if (socket->flags & URING_CLOSING)
         return 0;
+    const bool ended = !(cqe->flags & IORING_CQE_F_MORE);
     if (cqe->res == -ENOBUFS) {
-        counters->receive_starved++;
+        engine->base.counters.receive_starved++;
         if (ended)
             net_list_append(socket->flags & URING_FED ? &engine->sated : &engine->starved, &socket->starved);
         return 0;
     }
-    if (cqe->res == 0 || (cqe->res < 0 && cqe->res != -EINTR && cqe->res != -EAGAIN))
+    if (cqe->res != -EINTR && cqe->res != -EAGAIN)
         return uring_receive_ended(socket, -cqe->res, event);
-    if (ended) {
-        counters->receive_rearms++;
-        uring_socket_want(socket, URING_RECEIVE);
-    }
-    if (cqe->res < 0)
-        return 0;
-    uint32_t id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
-    socket->flags |= URING_FED;
-    engine->chunks_free--;
-    counters->receives++;
-    counters->received_bytes += (uint64_t)cqe->res;
-    uring_event_fill(event, NET_EVENT_RECEIVED, socket);
-    event->bytes = (uint64_t)cqe->res;
-    event->chunk = (struct net_chunk){.data = engine->chunks + id * engine->chunk_stride_bytes,
-                                      .bytes = (uint32_t)cqe->res,
-                                      .capacity = engine->chunk_bytes,
-                                      .id = id};
-    return 1;
+    if (ended)
+        uring_receive_again(socket);
+    return 0;
 }
 
 bool uring_receive_hungry(const struct uring_engine *engine)
 {
-    return engine->chunks_free > 0 && !(net_list_empty(&engine->starved) && net_list_empty(&engine->sated));
+    return engine->chunks.free > 0 && !(net_list_empty(&engine->starved) && net_list_empty(&engine->sated));
 }
 
-void uring_receive_feed(struct uring_engine *engine)
+static void multishot_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
-    uint32_t count = (engine->chunks_free + URING_CHUNKS_A_SOCKET - 1) / URING_CHUNKS_A_SOCKET;
+    io_uring_prep_recv_multishot(sqe, socket->fd, NULL, 0, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = URING_CHUNK_GROUP;
+}
+
+static uint32_t multishot_deliver(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
+{
+    struct uring_engine *engine = uring_engine_of(socket);
+    const uint32_t id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
+
+    if (!(cqe->flags & IORING_CQE_F_MORE))
+        uring_receive_again(socket);
+    socket->flags |= URING_FED;
+    engine->chunks.free--;
+    uring_receive_fill(socket, id, uring_chunk_data(engine, id), (uint32_t)cqe->res, event);
+    return 1;
+}
+
+static void multishot_discard(struct uring_engine *engine, struct uring_socket *socket, const struct io_uring_cqe *cqe)
+{
+    (void)socket;
+    if (cqe->flags & IORING_CQE_F_BUFFER) {
+        engine->chunks.free--;
+        uring_chunk_provide(engine, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
+    }
+}
+
+static void multishot_release(struct uring_engine *engine, const struct net_chunk *chunk)
+{
+    BASE_ASSERT(chunk->data == uring_chunk_data(engine, chunk->id));
+    uring_chunk_provide(engine, chunk->id);
+}
+
+static void multishot_feed(struct uring_engine *engine)
+{
+    uint32_t count = (engine->chunks.free + URING_CHUNKS_A_SOCKET - 1) / URING_CHUNKS_A_SOCKET;
 
     for (; count > 0 && uring_receive_hungry(engine); count--) {
         struct net_link *link = net_list_pop(net_list_empty(&engine->starved) ? &engine->sated : &engine->starved);
-        engine->base.counters.receive_rearms++;
-        uring_socket_want(NET_LIST_ENTRY(link, struct uring_socket, starved), URING_RECEIVE);
+        uring_receive_again(NET_LIST_ENTRY(link, struct uring_socket, starved));
     }
 }
+
+/* One completion is one chunk: nothing is put off. */
+static uint32_t multishot_resume(struct uring_engine *engine, struct net_event *events, uint32_t max)
+{
+    (void)engine;
+    (void)events;
+    (void)max;
+    return 0;
+}
+
+const struct uring_receiver uring_receiver_multishot = {
+    .prepare = multishot_prepare,
+    .deliver = multishot_deliver,
+    .discard = multishot_discard,
+    .release = multishot_release,
+    .feed = multishot_feed,
+    .resume = multishot_resume,
+};

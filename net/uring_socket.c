@@ -42,6 +42,7 @@ static enum base_status uring_socket_take(struct uring_engine *engine, int fd, v
                                     .slot = slot,
                                     .generation = socket->generation,
                                     .flags = flags,
+                                    .chunk = URING_CHUNK_NONE,
                                     .fd = fd};
     net_list_init(&socket->todo);
     net_list_init(&socket->starved);
@@ -61,7 +62,7 @@ static void uring_socket_release(struct uring_socket *socket)
     struct uring_engine *engine = uring_engine_of(socket);
     int none = -1;
 
-    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->op == NULL);
+    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->op == NULL && socket->chunk == URING_CHUNK_NONE);
     net_list_unlink(&socket->todo);
     net_list_unlink(&socket->timed);
     net_list_unlink(&socket->finished);
@@ -153,7 +154,7 @@ void uring_socket_close(struct net_socket *base, _Bool abort)
     if (socket->flags & URING_CLOSING)
         return;
     socket->flags |= URING_CLOSING;
-    net_list_unlink(&socket->starved);
+    uring_receive_stop(socket);
     net_list_unlink(&socket->timed);
     if (!(socket->flags & URING_LISTENER))
         net_tcp_stop(socket->fd, abort);
@@ -187,7 +188,10 @@ bool uring_socket_finish(struct uring_socket *socket, struct net_event *event)
 
 static void uring_accept_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
-    io_uring_prep_multishot_accept(sqe, socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (uring_has(uring_engine_of(socket), NET_FEATURE_MULTISHOT))
+        io_uring_prep_multishot_accept(sqe, socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    else
+        io_uring_prep_accept(sqe, socket->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static void uring_connect_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
@@ -346,7 +350,7 @@ uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_urin
 
     if (socket == NULL || socket->fd < 0 || socket->generation != (uint32_t)cqe->user_data) {
         engine->base.counters.stale_completions++;
-        uring_chunk_discard(engine, cqe);
+        engine->receiver->discard(engine, NULL, cqe);
         return 0;
     }
     BASE_ASSERT(socket->armed & URING_BIT(kind));

@@ -1,9 +1,10 @@
 /* The runner of the conformance suite. */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "conformance_cases.h"
 
-enum { TESTS_MAX = 256 };
+enum { TESTS_MAX = 2048 };
 
 static struct CMUnitTest tests[TESTS_MAX];
 static char names[TESTS_MAX][96];
@@ -12,6 +13,10 @@ static size_t tests_count;
 static void add_cases(const struct bench_kind *kind, const struct conformance_case *cases)
 {
     for (; cases->name != NULL; cases++) {
+        if (tests_count == TESTS_MAX) {
+            fputs("conformance: more cases than TESTS_MAX\n", stderr);
+            exit(1);
+        }
         snprintf(names[tests_count], sizeof names[tests_count], "%s:%s", kind->name, cases->name);
         tests[tests_count] = (struct CMUnitTest){
             .name = names[tests_count], .test_func = cases->function, .initial_state = (void *)(uintptr_t)kind};
