@@ -195,6 +195,7 @@ static enum base_status task_open_mesh(struct join_task *task, struct base_error
                                          .address = plan->address,
                                          .node_name = names,
                                          .listener_fd = task->config.listener_fd,
+                                         .key = task->config.key,
                                          .job = plan->job,
                                          .mailroom = task->config.mailroom,
                                          .connect_timeout_ns = JOIN_CONNECT_TIMEOUT_NS};

@@ -27,6 +27,7 @@ struct join_task_config {
     struct base_governor *governor;
     struct shuffle_mailroom *mailroom;
     int listener_fd;
+    const struct net_key *key;              /* of the cluster; NULL: none; borrowed */
     struct shuffle_morsel_queue *queue[2];  /* per side; shared by the node's workers; borrowed */
     struct shuffle_morsel_queue *survey[2]; /* per side that needs one, else NULL */
     struct shuffle_survey *surveys[2];      /* per side: results by morsel index; shared; borrowed */

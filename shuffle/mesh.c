@@ -224,6 +224,15 @@ void shuffle_mesh_kick(struct shuffle_mesh *mesh)
         peer->staged = false;
         TAILQ_REMOVE(&mesh->stage, peer, stage);
     }
+    /* Callers are no peers yet, but hear our proof. */
+    struct mesh_connection *connection;
+    if (!mesh->config.key || mesh->arrivals == 0)
+        return;
+    TAILQ_FOREACH(connection, &mesh->connections, all)
+    {
+        if (mesh_connection_strange(connection) && !mesh_connection_kick(connection))
+            mesh->sends_refused++;
+    }
 }
 
 /* Receiving. */
@@ -324,14 +333,17 @@ static enum base_status connect_late(const struct shuffle_mesh *mesh, struct bas
         }
     }
     char address[64];
+    const bool key = mesh->called_why != NET_PROOF_WHY_NOTHING;
     net_address_format(&mesh->config.address[first], address);
     return base_error_set(
         error, BASE_NODE_MISSING,
         "node %s: worker %u (%s) was not connected within %.1f s (%u of %u workers of other nodes are "
-        "missing; %llu strangers were turned away): is the node up, and is the port open between the "
+        "missing; %llu strangers were turned away%s%s%s%s): is the node up, and is the port open between the "
         "nodes?",
         shuffle_mesh_node(mesh, first), first, address, (double)mesh->config.connect_timeout_ns / (double)BASE_NS_PER_S,
-        missing, mesh->remote_count, (unsigned long long)mesh->strangers);
+        missing, mesh->remote_count, (unsigned long long)mesh->strangers, key ? "; what answers for node " : "",
+        key ? shuffle_mesh_node(mesh, mesh->called_peer) : "", key ? " " : "",
+        key ? net_proof_words(mesh->called_why) : "");
 }
 
 static enum base_status connects_retry(struct shuffle_mesh *mesh, bool *worked, struct base_error *error)
@@ -363,8 +375,7 @@ static enum base_status connecting_turn(struct shuffle_mesh *mesh, bool *worked,
     struct mesh_connection *connection;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
-        const bool stranger = connection->state == MESH_GREETING && connection->peer == MESH_NOBODY;
-        if (!stranger || (!connected && connection->deadline_ns > now_ns))
+        if (!mesh_connection_strange(connection) || (!connected && connection->deadline_ns > now_ns))
             continue;
         *worked = true;
         mesh->strangers++;
@@ -412,7 +423,7 @@ uint64_t shuffle_mesh_deadline_ns(const struct shuffle_mesh *mesh)
     const struct mesh_connection *connection;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
-        if (connection->state == MESH_GREETING && connection->peer == MESH_NOBODY)
+        if (mesh_connection_strange(connection))
             deadline_ns = base_min_u64(deadline_ns, connection->deadline_ns);
     }
     for (uint32_t i = 0; i < mesh->config.workers && mesh->retries > 0; i++)

@@ -1,7 +1,8 @@
 /* The mesh: one worker's ways to every other worker for the time of a job. Between nodes a connection (the
  * lower-numbered worker connects), inside a node a mailbox pair, to itself a call. The exchanges of a job share it: a
- * frame header says to which exchange it belongs. Connections are opened with a preamble both ways (magic, protocol
- * version, job, token, source and destination worker); anything else is closed and counted, never believed.
+ * frame header says to which exchange it belongs. Connections are opened with the proof of the cluster's key, if there
+ * is one (net/proof.h), then with a preamble both ways (magic, protocol version, job, token, source and destination
+ * worker); anything else is closed and counted, never believed.
  *
  * Receiving never waits for sending. When a sink says BUSY the connection (or mailbox) it happened on keeps its chunk
  * (frame) and place, further chunks queue up behind, the engine runs out of chunks, and TCP carries the pressure back.
@@ -13,6 +14,7 @@
 #include <stdint.h>
 
 #include "net/engine.h"
+#include "net/key.h"
 #include "shuffle/mailbox.h"
 
 struct shuffle_mesh;
@@ -31,6 +33,7 @@ struct shuffle_mesh_config {
     const struct net_address *address; /* P data addresses; own node's are not looked at; borrowed */
     const char *const *node_name;      /* P names, for messages; borrowed */
     int listener_fd;                   /* borrowed; stays open. -1 when there is one node only */
+    const struct net_key *key;         /* which workers of other nodes must have; NULL: none; borrowed */
     uint64_t job;
     uint8_t token[SHUFFLE_TOKEN_BYTES];
     struct shuffle_mailroom *mailroom; /* NULL when local_count is 1 */

@@ -1,11 +1,12 @@
 /* One socket of the mesh, from connecting to CLOSED.
  *
  *   listener              LISTENING -> CLOSING
- *   the lower worker      CONNECTING -> GREETING -> OPEN -> (LINGERING ->) CLOSING
- *   the higher worker                   GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *   the lower worker      CONNECTING -> (PROVING ->) GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *   the higher worker                   (PROVING ->) GREETING -> OPEN -> (LINGERING ->) CLOSING
  *
- * Who connects speaks first. The other side answers when it has recognised the caller, and both know each other. A
- * connection that ends, or says something else, before it is OPEN belongs to a stranger: it is closed and counted. If
+ * Where the cluster has a key, both prove that they have it before anything else is looked at (PROVING, net/proof.h).
+ * Then who connected greets first. The other side answers when it has recognised the caller, and both know each other.
+ * A connection that ends, or says something else, before it is OPEN belongs to a stranger: it is closed and counted. If
  * we had called there, we call again until the time for connecting is over: what answered may have been a listener's
  * queue of a job before. Only a refusal is final. Behind OPEN every loss is an error, unless both sides had said all.
  */
@@ -18,7 +19,7 @@
 #include "base/log.h"
 
 #define RETRY_NS (20 * BASE_NS_PER_MS)
-/* For saying who one is. */
+/* For proving the key and saying who one is. */
 #define GREETING_NS (2 * BASE_NS_PER_S)
 
 static struct mesh_peer *peer_of(const struct mesh_connection *connection)
@@ -32,11 +33,12 @@ static void connection_become(struct mesh_connection *connection, enum mesh_conn
     static const uint8_t predecessors[] = {
         [MESH_LISTENING] = 0,
         [MESH_CONNECTING] = 0,
-        [MESH_GREETING] = 1 << MESH_CONNECTING,
+        [MESH_PROVING] = 1 << MESH_CONNECTING,
+        [MESH_GREETING] = 1 << MESH_CONNECTING | 1 << MESH_PROVING,
         [MESH_OPEN] = 1 << MESH_GREETING,
         [MESH_LINGERING] = 1 << MESH_OPEN,
-        [MESH_CLOSING] =
-            1 << MESH_LISTENING | 1 << MESH_CONNECTING | 1 << MESH_GREETING | 1 << MESH_OPEN | 1 << MESH_LINGERING,
+        [MESH_CLOSING] = 1 << MESH_LISTENING | 1 << MESH_CONNECTING | 1 << MESH_PROVING | 1 << MESH_GREETING |
+                         1 << MESH_OPEN | 1 << MESH_LINGERING,
     };
     BASE_ASSERT(predecessors[state] >> connection->state & 1);
     connection->state = state;
@@ -133,9 +135,25 @@ static void stranger_close(struct mesh_connection *connection, const char *why)
     mesh_connection_close(connection, true);
 }
 
+bool mesh_connection_strange(const struct mesh_connection *connection)
+{
+    return (connection->state == MESH_PROVING || connection->state == MESH_GREETING) && connection->peer == MESH_NOBODY;
+}
+
 /* Sending. */
 
 /* False: refused for now. */
+static bool send_proof(struct mesh_connection *connection)
+{
+    struct net_proof *proof = &connection->proof;
+    connection->op.segments[0] = (struct iovec){proof->out + proof->out_sent, proof->out_bytes - proof->out_sent};
+    connection->op.count = 1;
+    if (net_socket_send(connection->socket, &connection->op) != BASE_OK)
+        return false;
+    proof->out_sent = proof->out_bytes;
+    return true;
+}
+
 static bool send_greeting(struct mesh_connection *connection)
 {
     connection->op.segments[0] = (struct iovec){&connection->own_greeting, sizeof connection->own_greeting};
@@ -145,8 +163,14 @@ static bool send_greeting(struct mesh_connection *connection)
 
 bool mesh_connection_kick(struct mesh_connection *connection)
 {
-    struct mesh_peer *peer = peer_of(connection);
     if (connection->op.in_flight || connection->state == MESH_CLOSING || connection->state == MESH_CONNECTING)
+        return true;
+    if (connection->proof.out_sent < connection->proof.out_bytes)
+        return send_proof(connection);
+    if (connection->peer == MESH_NOBODY)
+        return true; /* who is not known gets nothing else */
+    struct mesh_peer *peer = peer_of(connection);
+    if (connection->state == MESH_PROVING)
         return true;
     if (!connection->greeted) {
         connection->greeted = send_greeting(connection);
@@ -176,9 +200,8 @@ static enum base_status lost(const struct mesh_connection *connection, const str
 
 static void sent_frames_home(struct mesh_connection *connection, bool delivered)
 {
-    struct mesh_peer *peer = peer_of(connection);
     for (; connection->frames_in_flight > 0; connection->frames_in_flight--) {
-        struct shuffle_frame *frame = shuffle_frame_queue_take(&peer->out);
+        struct shuffle_frame *frame = shuffle_frame_queue_take(&peer_of(connection)->out);
         if (delivered && frame->home != SHUFFLE_HOME_LANE)
             connection->mesh->sent_bytes[connection->peer] += frame->wire_bytes - SHUFFLE_FRAME_HEADER_BYTES;
         shuffle_frame_home(frame);
@@ -191,14 +214,15 @@ static enum base_status on_sent(struct mesh_connection *connection, const struct
     const bool frames = connection->frames_in_flight > 0;
     sent_frames_home(connection, event->status == BASE_OK);
     switch (connection->state) {
+    case MESH_PROVING:
     case MESH_GREETING:
     case MESH_OPEN:
         if (event->status == BASE_OK) {
-            if (!mesh_connection_kick(connection))
+            if (!mesh_connection_kick(connection) && connection->peer != MESH_NOBODY)
                 shuffle_mesh_stage(connection->mesh, connection->peer);
             return BASE_OK;
         }
-        /* The greeting of one who calls: receiving will say the same, and it is tried again. */
+        /* The proof or the greeting of one who calls: receiving will say the same, and it is tried again. */
         return connection->state == MESH_OPEN || frames ? lost(connection, event, error) : BASE_OK;
     case MESH_LINGERING:
         if (event->status == BASE_OK)
@@ -236,12 +260,54 @@ static const char *arrival_recognise(struct mesh_connection *connection)
     return NULL;
 }
 
-/* Takes the greeting, or a part of it, from the beginning of the chunk. Returns bytes taken. */
-static uint32_t greeting_take(struct mesh_connection *connection, const struct net_chunk *chunk)
+/* Somebody who has no key, or another. One line in the log tells it; a port that is open to the world has many callers.
+ */
+static void key_trouble(struct mesh_connection *connection, const char *words)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    const bool called = connection->peer != MESH_NOBODY;
+    if (!mesh->key_told)
+        base_log_warn("worker %u: %s%s %s (later ones in this job are not told)", mesh->config.worker,
+                      called ? "what answers for node " : "a caller",
+                      called ? shuffle_mesh_node(mesh, connection->peer) : "", words);
+    mesh->key_told = true;
+    stranger_close(connection, words);
+}
+
+static void proof_open(struct mesh_connection *connection, enum net_proof_role role)
+{
+    uint8_t nonce[NET_KEY_NONCE_BYTES];
+    net_key_nonce(nonce);
+    net_proof_open(&connection->proof, connection->mesh->config.key, role, NET_PROOF_DATA, nonce);
+}
+
+/* Takes what belongs to the proof of the key from the beginning of the chunk. Returns bytes taken. What the proof has
+ * to say leaves in the mesh's next kick. */
+static uint32_t proof_take(struct mesh_connection *connection, const struct net_chunk *chunk)
+{
+    struct net_proof *proof = &connection->proof;
+    const uint32_t taken = (uint32_t)net_proof_take(proof, chunk->data, chunk->bytes);
+    if (proof->state == NET_PROOF_FAILED) {
+        if (connection->peer != MESH_NOBODY) {
+            connection->mesh->called_why = proof->why;
+            connection->mesh->called_peer = connection->peer;
+        }
+        key_trouble(connection, net_proof_words(proof->why));
+        return taken;
+    }
+    if (proof->state == NET_PROOF_PROVED)
+        connection_become(connection, MESH_GREETING);
+    if (connection->peer != MESH_NOBODY)
+        shuffle_mesh_stage(connection->mesh, connection->peer);
+    return taken;
+}
+
+/* Takes the greeting, or a part of it, from some bytes. Returns bytes taken. */
+static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t *data, uint32_t count)
 {
     const uint32_t want = (uint32_t)sizeof connection->greeting - connection->greeting_bytes;
-    const uint32_t bytes = chunk->bytes < want ? chunk->bytes : want;
-    memcpy((uint8_t *)&connection->greeting + connection->greeting_bytes, chunk->data, bytes);
+    const uint32_t bytes = count < want ? count : want;
+    memcpy((uint8_t *)&connection->greeting + connection->greeting_bytes, data, bytes);
     connection->greeting_bytes += bytes;
     if (bytes < want)
         return bytes;
@@ -261,8 +327,10 @@ static enum base_status on_chunk(struct mesh_connection *connection, const struc
                                  struct base_error *error)
 {
     uint32_t taken = 0;
+    if (connection->state == MESH_PROVING)
+        taken = proof_take(connection, chunk);
     if (connection->state == MESH_GREETING)
-        taken = greeting_take(connection, chunk);
+        taken += greeting_take(connection, chunk->data + taken, chunk->bytes - taken);
     if (connection->state != MESH_OPEN || taken == chunk->bytes) {
         net_chunk_release(connection->mesh->config.engine, chunk);
         return BASE_OK;
@@ -277,7 +345,11 @@ static enum base_status on_received(struct mesh_connection *connection, const st
     struct shuffle_mesh *mesh = connection->mesh;
     if (event->status == BASE_OK)
         return on_chunk(connection, &event->chunk, error);
-    if (connection->state == MESH_GREETING) {
+    if (connection->state == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED) {
+        key_trouble(connection, "went away when it had heard this side's proof: has its node another key?");
+        return BASE_OK;
+    }
+    if (connection->state == MESH_PROVING || connection->state == MESH_GREETING) {
         stranger_close(connection, "it ended before it said who it is");
         return BASE_OK;
     }
@@ -307,7 +379,9 @@ static enum base_status on_connected(struct mesh_connection *connection, const s
     if (connection->state != MESH_CONNECTING)
         return BASE_OK;
     if (event->status == BASE_OK) {
-        connection_become(connection, MESH_GREETING);
+        connection_become(connection, mesh->config.key ? MESH_PROVING : MESH_GREETING);
+        if (mesh->config.key)
+            proof_open(connection, NET_PROOF_CALLER);
         shuffle_preamble_fill(&mesh->config, connection->peer, &connection->own_greeting);
         if (start_receiving(connection) == BASE_OK)
             shuffle_mesh_stage(connection->mesh, connection->peer);
@@ -341,7 +415,7 @@ static void arrivals_bound(struct shuffle_mesh *mesh)
         return;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
-        if (connection->state == MESH_GREETING && connection->peer == MESH_NOBODY) {
+        if (mesh_connection_strange(connection)) {
             stranger_close(connection, "too many callers at once");
             return;
         }
@@ -353,7 +427,8 @@ static enum base_status on_accepted(struct mesh_connection *listener, const stru
     struct shuffle_mesh *mesh = listener->mesh;
     if (event->status != BASE_OK || !event->accepted)
         return BASE_OK;
-    struct mesh_connection *connection = connection_make(mesh, MESH_GREETING, MESH_NOBODY);
+    const enum mesh_connection_state state = mesh->config.key ? MESH_PROVING : MESH_GREETING;
+    struct mesh_connection *connection = connection_make(mesh, state, MESH_NOBODY);
     if (!connection) {
         mesh->orphan.mesh = mesh;
         mesh->orphans++;
@@ -364,6 +439,8 @@ static enum base_status on_accepted(struct mesh_connection *listener, const stru
     net_socket_set_context(event->accepted, connection);
     connection->socket = event->accepted;
     connection->accepted = true;
+    if (mesh->config.key)
+        proof_open(connection, NET_PROOF_CALLEE);
     mesh->arrivals++;
     connection->deadline_ns = net_engine_now_ns(mesh->config.engine) + GREETING_NS;
     if (listener->state == MESH_CLOSING || mesh->closing) {

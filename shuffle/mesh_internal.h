@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "net/proof.h"
 #include "shuffle/inlet.h"
 #include "shuffle/lane.h"
 #include "shuffle/preamble.h"
@@ -11,6 +12,7 @@
 enum mesh_connection_state {
     MESH_LISTENING,
     MESH_CONNECTING, /* we connect: waiting for CONNECTED */
+    MESH_PROVING,    /* with a key: waiting for the other side's proof of it */
     MESH_GREETING,   /* waiting for the other side's preamble */
     MESH_OPEN,       /* frames travel */
     MESH_LINGERING,  /* graceful close: waiting for the sends to leave */
@@ -27,6 +29,7 @@ struct mesh_connection {
     uint32_t peer; /* worker; MESH_NOBODY: a listener, or somebody who has not said */
     uint64_t deadline_ns;
     bool accepted;                    /* the other side called */
+    struct net_proof proof;           /* with a key: from PROVING on */
     bool greeted;                     /* our greeting is on its way or there */
     struct shuffle_preamble greeting; /* arriving */
     uint32_t greeting_bytes;
@@ -60,9 +63,12 @@ struct shuffle_mesh {
     uint32_t remote_count, open_count; /* connections wanted; there */
     uint32_t arrivals;                 /* open connections that have not said who they are */
     uint64_t strangers;                /* closed for what they said, or for silence */
-    uint32_t sends_refused;            /* by an engine whose queue was full */
-    uint32_t retries;                  /* peers with a retry_ns */
-    uint32_t fins;                     /* peers whose fin waits to be judged */
+    enum net_proof_why called_why;     /* what was wrong last with the key of somebody we called, at called_peer */
+    uint32_t called_peer;
+    bool key_told;          /* one line in the log is enough for a job */
+    uint32_t sends_refused; /* by an engine whose queue was full */
+    uint32_t retries;       /* peers with a retry_ns */
+    uint32_t fins;          /* peers whose fin waits to be judged */
     uint64_t connect_deadline_ns;
     struct shuffle_group *group; /* for the next rows that arrive */
     struct shuffle_group *spares;
@@ -108,6 +114,8 @@ enum base_status mesh_connection_event(struct mesh_connection *connection, const
 /* Starts a send of what is queued; false: the engine refused. */
 bool mesh_connection_kick(struct mesh_connection *connection);
 void mesh_connection_close(struct mesh_connection *connection, bool abort);
+/* Somebody who called and has not said who it is. */
+bool mesh_connection_strange(const struct mesh_connection *connection);
 /* Graceful: closes when its sends are done. */
 void mesh_connection_linger(struct mesh_connection *connection);
 

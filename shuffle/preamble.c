@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "net/proof.h"
+
 void shuffle_preamble_fill(const struct shuffle_mesh_config *config, uint32_t destination,
                            struct shuffle_preamble *preamble)
 {
@@ -25,6 +27,8 @@ static bool token_equal(const uint8_t *a, const uint8_t *b)
 
 const char *shuffle_preamble_check(const struct shuffle_mesh_config *config, const struct shuffle_preamble *preamble)
 {
+    if (preamble->magic == NET_PROOF_MAGIC)
+        return "it proves a key, and this daemon has none";
     if (preamble->magic != SHUFFLE_PREAMBLE_MAGIC)
         return "it does not speak this protocol";
     if (preamble->version != SHUFFLE_PREAMBLE_VERSION)
