@@ -133,7 +133,8 @@ static enum base_status shake_hands(struct cluster_client *client, uint64_t dead
     return status;
 }
 
-enum base_status cluster_client_open(const char *coordinator, struct cluster_client **client, struct base_error *error)
+enum base_status cluster_client_open(const char *coordinator, const struct net_key *key, struct cluster_client **client,
+                                     struct base_error *error)
 {
     struct base_error cause = {0};
     struct net_address address;
@@ -145,7 +146,7 @@ enum base_status cluster_client_open(const char *coordinator, struct cluster_cli
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a connection to %s", coordinator);
     made->signal_fd = -1;
     const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS;
-    status = cluster_link_connect(&address, deadline_ns, &made->link, &cause);
+    status = cluster_link_connect(&address, key, deadline_ns, &made->link, &cause);
     bool reached = false;
     if (status == BASE_OK) {
         keep_alive(cluster_link_fd(made->link));

@@ -7,6 +7,7 @@
 #define MILLRACE_CLUSTER_CLIENT_H
 
 #include "cluster/message.h"
+#include "net/key.h"
 
 /* Where the coordinator listens unless told otherwise; the same for both programs. */
 #define CLUSTER_COORDINATOR_DEFAULT "127.0.0.1:7400"
@@ -27,9 +28,10 @@ enum cluster_exit {
 
 struct cluster_client;
 
-/* Connects, says hello, and waits for the welcome. Every error means that the cluster cannot be used
- * (CLUSTER_EXIT_CLUSTER). */
-enum base_status cluster_client_open(const char *coordinator, struct cluster_client **client, struct base_error *error);
+/* Connects, proves the cluster's key (NULL: there is none; borrowed until close), says hello, and waits for the
+ * welcome. Every error means that the cluster cannot be used (CLUSTER_EXIT_CLUSTER). */
+enum base_status cluster_client_open(const char *coordinator, const struct net_key *key, struct cluster_client **client,
+                                     struct base_error *error);
 void cluster_client_close(struct cluster_client *client);
 
 /* Nodes the coordinator waits for, 0: any number. */

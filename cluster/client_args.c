@@ -199,6 +199,10 @@ static enum cluster_args_outcome parse_command(struct client_reader *reader, int
         tell_wrong_word(reader, argc, argv);
         return CLUSTER_ARGS_WRONG;
     }
+    if (reader->args->command == CLUSTER_COMMAND_KEY && (!reader->args->file || !*reader->args->file)) {
+        base_error_set(reader->error, BASE_INVALID, "the name of a new file is missing: millrace key FILE");
+        return CLUSTER_ARGS_WRONG;
+    }
     if (reader->args->submit.source_count > 0 && check_job(reader) != BASE_OK)
         return CLUSTER_ARGS_WRONG;
     return CLUSTER_ARGS_RUN;

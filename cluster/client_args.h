@@ -15,6 +15,7 @@
     X(NODES, "nodes", "list the nodes of the cluster; exit code 3 when some are missing")                              \
     X(JOBS, "jobs", "list the jobs the coordinator remembers")                                                         \
     X(ENGINES, "engines", "list the engines to choose from, the rungs of the ladder")                                  \
+    X(KEY, "key", "make a key, which a cluster needs to listen on a real network")                                     \
     X(VERSION, "version", "print the version of this program")
 
 enum cluster_command {
@@ -27,6 +28,8 @@ enum cluster_command {
 struct cluster_client_args {
     enum cluster_command command;
     const char *coordinator; /* borrowed from argv or the environment */
+    const char *key;         /* path of the key as argv says, or NULL; borrowed */
+    const char *file;        /* key: the file to make; borrowed */
     bool json;
     struct cluster_submit submit; /* join, shuffle; owned */
 };

@@ -6,11 +6,13 @@
 
 #include "base/number.h"
 #include "cluster/client.h"
+#include "cluster/key_option.h"
 
 enum key {
     KEY_HELP = 'h',
     KEY_VERSION = 'V',
     KEY_COORDINATOR = 256,
+    KEY_CLUSTER_KEY,
     KEY_JSON,
     KEY_ON,
     KEY_BY,
@@ -201,6 +203,8 @@ static const struct argp_option common_options[] = {
     {"coordinator", KEY_COORDINATOR, "ADDRESS", 0,
      "Where the coordinator listens (default: $MILLRACE_COORDINATOR, else " CLUSTER_COORDINATOR_DEFAULT ")",
      GROUP_COMMON},
+    {"key", KEY_CLUSTER_KEY, "FILE", 0, "The cluster's key (default: $" CLUSTER_KEY_VARIABLE ", else none)",
+     GROUP_COMMON},
     {"json", KEY_JSON, NULL, 0, "Print one JSON object", GROUP_COMMON},
     {"help", KEY_HELP, NULL, 0, "Print this text", GROUP_COMMON},
     {0}};
@@ -309,6 +313,10 @@ static enum base_status read_job_word(struct client_reader *reader, int key, con
 /* A word that belongs to no option. */
 static error_t read_bare_word(struct client_reader *reader, char *text, struct argp_state *state)
 {
+    if (!reader->front && reader->args->command == CLUSTER_COMMAND_KEY && !reader->args->file) {
+        reader->args->file = text;
+        return 0;
+    }
     if (!reader->front) {
         base_error_set(reader->error, BASE_INVALID,
                        "%s takes no bare word like \"%s\"; `millrace %s --help' shows its options", reader->command,
@@ -346,6 +354,9 @@ static error_t read_word(int key, char *text, struct argp_state *state)
         return read_bare_word(reader, text, state);
     case KEY_COORDINATOR:
         reader->args->coordinator = text;
+        return 0;
+    case KEY_CLUSTER_KEY:
+        reader->args->key = text;
         return 0;
     case KEY_JSON:
         reader->args->json = true;
@@ -434,6 +445,13 @@ static const struct argp command_argp[CLUSTER_COMMAND_COUNT] = {
                                  .doc = "Lists the engines that --engine takes: rungs of a ladder, each the one "
                                         "before plus one idea.",
                                  .children = list_children},
+    [CLUSTER_COMMAND_KEY] = {.parser = read_word,
+                             .args_doc = "FILE",
+                             .doc =
+                                 "Makes a key of random bytes in a new file that its owner alone may read. Copy it to "
+                                 "every machine of the cluster, and give it to daemons and clients with --key=FILE "
+                                 "or $" CLUSTER_KEY_VARIABLE ".\v" EXIT_NOTE,
+                             .children = list_children},
     [CLUSTER_COMMAND_VERSION] = {.parser = read_word,
                                  .doc = "Prints the version of this program.",
                                  .children = list_children},

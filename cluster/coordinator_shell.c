@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -23,7 +24,11 @@ enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEER
 /* Messages of a peer that are handled before others have their turn: questions without end must not keep us from
  * answering heartbeats. */
 enum { SHELL_MESSAGES_MAX = 64 };
-/* Who connects says hello within this, and a link that is to be closed gets its last words out within it. */
+/* Connections that have not said hello yet: beyond this many, or beyond a share of our descriptors, the one that has
+ * kept silent longest makes room. Who means it is done within moments, however many hang around in silence. */
+enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
+/* Who connects proves the key, if there is one, and says hello within this, and a link that is to be closed gets its
+ * last words out within it. */
 #define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
 /* When nobody can be let in (no descriptors left), the door stays shut this long: epoll would tell of those who wait
  * again and again. */
@@ -46,9 +51,10 @@ struct shell_peer {
 struct shell {
     struct cluster_coordinator *coordinator;
     struct cluster_state *state;
+    const struct net_key *key;
     int epoll_fd, listen_fd, signal_fd;
     struct shell_peer *peers;
-    uint32_t peer_count;
+    uint32_t peer_count, strangers_max;
     uint64_t next_id;
     uint64_t shut_until_ns; /* 0: the listener is watched */
     bool stopped;
@@ -175,9 +181,16 @@ static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_s
     if (status == BASE_OK)
         base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
                        cluster_message_name(message->kind));
-    base_log_warn("refused %s: %s", cluster_link_peer(peer->link), peer->error.text);
+    if (status == BASE_DENIED)
+        base_log_warn("refused: %s", peer->error.text); /* which begins with the peer's name */
+    else
+        base_log_warn("refused %s: %s", cluster_link_peer(peer->link), peer->error.text);
     struct cluster_message refused = {.kind = CLUSTER_MESSAGE_REFUSED, .refused = {.error = peer->error}};
-    if (status == BASE_VERSION || status == BASE_OK)
+    if (status == BASE_DENIED) /* where the link lets it through, it is read by somebody without a key */
+        base_error_set(&refused.refused.error, BASE_DENIED,
+                       "this cluster has a key: give a copy of the coordinator's key file with --key=FILE or "
+                       "MILLRACE_KEY");
+    if (status == BASE_VERSION || status == BASE_DENIED || status == BASE_OK)
         cluster_link_send(peer->link, &refused, now_ns, NULL);
     peer_close(shell, peer, now_ns);
     return false;
@@ -242,9 +255,38 @@ static void shell_watch_door(struct shell *shell, bool open)
     shell->shut_until_ns = open ? 0 : base_clock_now_ns() + SHELL_SHUT_NS;
 }
 
+/* How many may be here without having said hello: not so many that they take all descriptors. */
+static uint32_t shell_strangers_max(void)
+{
+    struct rlimit files = {0};
+    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+        return SHELL_STRANGERS_MAX;
+    files.rlim_cur = files.rlim_max; /* costs nothing: select() is used nowhere */
+    setrlimit(RLIMIT_NOFILE, &files);
+    getrlimit(RLIMIT_NOFILE, &files);
+    return (uint32_t)base_min_u64(SHELL_STRANGERS_MAX, base_max_u64(files.rlim_cur / SHELL_STRANGERS_SHARE, 1));
+}
+
+/* The newest peers come first in the list. */
+static void shell_bound_strangers(struct shell *shell)
+{
+    struct shell_peer *oldest = NULL;
+    uint32_t strangers = 0;
+    if (shell->peer_count <= shell->strangers_max)
+        return;
+    for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
+        if (peer->hello || peer->dead)
+            continue;
+        strangers++;
+        oldest = peer;
+    }
+    if (strangers > shell->strangers_max)
+        oldest->dead = true;
+}
+
 static void shell_accept(struct shell *shell)
 {
-    for (;;) {
+    for (int accepted = 0; accepted < SHELL_EVENTS; accepted++) {
         const int fd = accept4(shell->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno == EINTR || errno == ECONNABORTED)
@@ -264,7 +306,7 @@ static void shell_accept(struct shell *shell)
             free(peer);
             continue;
         }
-        if (cluster_link_adopt(fd, &link, &error) != BASE_OK) {
+        if (cluster_link_adopt(fd, shell->key, &link, &error) != BASE_OK) {
             base_log_warn("%s", error.text);
             free(peer);
             continue;
@@ -283,6 +325,7 @@ static void shell_accept(struct shell *shell)
         peer->next = shell->peers;
         shell->peers = peer;
         shell->peer_count++;
+        shell_bound_strangers(shell);
     }
 }
 
@@ -297,8 +340,12 @@ static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct
             status = peer_lost(shell, peer, error);
         else if (peer->more || now_ns >= cluster_link_deadline_ns(peer->link))
             status = peer_ready(shell, peer, error);
-        else if ((!peer->hello || peer->closing) && now_ns >= peer->patience_ns)
+        else if ((!peer->hello || peer->closing) && now_ns >= peer->patience_ns) {
+            if (!peer->closing)
+                base_log_debug("closed %s, which did not say %s in time", cluster_link_peer(peer->link),
+                               cluster_link_proved(peer->link) ? "hello" : "whether it has the cluster's key");
             peer->dead = true;
+        }
     }
     struct shell_peer **at = &shell->peers;
     while (*at) {
@@ -399,7 +446,7 @@ static enum base_status shell_watch(struct shell *shell, int fd, void *who, stru
 static enum base_status shell_open(struct shell *shell, const struct cluster_shell_config *config,
                                    struct base_error *error)
 {
-    enum base_status status = cluster_listen_allowed(&config->listen, error);
+    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, error);
     if (status != BASE_OK)
         return status;
     struct cluster_coordinator_config coordinator = {.nodes_expected = config->nodes_expected, .random = shell_random};
@@ -454,7 +501,8 @@ static void shell_close(struct shell *shell)
 
 enum base_status cluster_shell_run(const struct cluster_shell_config *config, struct base_error *error)
 {
-    struct shell shell = {.epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
+    struct shell shell = {
+        .key = config->key, .strangers_max = shell_strangers_max(), .epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
     enum base_status status = shell_open(&shell, config, error);
     if (status == BASE_OK)
         status = shell_loop(&shell, error);

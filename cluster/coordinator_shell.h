@@ -3,11 +3,13 @@
 #define MILLRACE_CLUSTER_COORDINATOR_SHELL_H
 
 #include "net/engine.h"
+#include "net/key.h"
 
 struct cluster_shell_config {
     struct net_address listen;
     const char *state_folder;
-    uint32_t nodes_expected; /* 0: any */
+    uint32_t nodes_expected;   /* 0: any */
+    const struct net_key *key; /* that nodes and clients must have; NULL: none; borrowed */
 };
 
 /* Runs until SIGTERM or SIGINT (BASE_OK: all jobs ended, nodes told) or an error. */

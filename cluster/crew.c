@@ -287,6 +287,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
                                             .governor = crew->config.governor,
                                             .mailroom = crew->mailroom,
                                             .listener_fd = member->listener_fd,
+                                            .key = crew->config.key,
                                             .queue = {crew->queue[0], crew->queue[1]},
                                             .survey = {crew->survey[0], crew->survey[1]},
                                             .surveys = {crew->surveys[0], crew->surveys[1]},

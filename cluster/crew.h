@@ -18,6 +18,7 @@ struct cluster_crew_config {
     struct net_address listen;       /* host part for the workers' data listeners (port 0 each) */
     struct net_engine_choice engine; /* to begin with */
     bool pin;                        /* pin worker i to the i-th allowed core when there are enough */
+    const struct net_key *key;       /* of the cluster; NULL: none; borrowed */
 };
 
 /* Starts the threads and listeners. */

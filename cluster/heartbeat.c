@@ -86,7 +86,8 @@ static enum base_status beat(const struct cluster_heartbeat *heartbeat, struct b
 {
     struct cluster_link *link;
     const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_SILENCE_NS;
-    enum base_status status = cluster_link_connect(&heartbeat->config.coordinator, deadline_ns, &link, error);
+    enum base_status status =
+        cluster_link_connect(&heartbeat->config.coordinator, heartbeat->config.key, deadline_ns, &link, error);
     if (status != BASE_OK)
         return status;
     struct cluster_message message;

@@ -12,6 +12,7 @@ struct cluster_heartbeat_config {
     struct net_address coordinator;
     const char *name; /* of the node; borrowed until stop */
     uint64_t incarnation;
+    const struct net_key *key; /* NULL: none; borrowed until stop */
 };
 
 /* Starts beating. Only after the coordinator has welcomed the node. */

@@ -1,5 +1,8 @@
 /* Length-prefixed messages over a non-blocking socket. The length is a little-endian uint32 that does not count itself.
- */
+ *
+ * With a key the proof (net/proof.h) comes first, both ways: its bytes pass all messages that wait, and what is
+ * received goes to it until it is done. When it fails, the link is over; only a caller that showed no key, and so can
+ * read plain messages, may still be told why. */
 #include "cluster/link.h"
 
 #include <errno.h>
@@ -12,6 +15,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "net/proof.h"
 
 enum { LINK_HEAD_BYTES = 4, LINK_READ_BYTES = 64 << 10, LINK_USER_TIMEOUT_MS = 1200 };
 
@@ -24,8 +28,10 @@ struct link_out {
 struct cluster_link {
     int fd;
     bool connecting, trusted, ended;
+    bool met_key; /* the caller proves a key, and we have none */
     char peer[64];
     uint64_t connect_deadline_ns;
+    struct net_proof *proof;   /* NULL: no key, or all about it is said */
     uint64_t stalled_since_ns; /* since when nothing of what waits could be sent; 0: nothing waits */
     uint64_t out_bytes;
     struct link_out *out_first, **out_last;
@@ -43,12 +49,22 @@ void cluster_hello_fill(enum cluster_role role, struct cluster_message *message)
     message->hello.role = role;
 }
 
-static enum base_status link_make(int fd, struct cluster_link **link, struct base_error *error)
+static enum base_status link_make(int fd, const struct net_key *key, enum net_proof_role role,
+                                  struct cluster_link **link, struct base_error *error)
 {
     struct cluster_link *made = calloc(1, sizeof *made);
-    if (!made) {
+    struct net_proof *proof = key ? malloc(sizeof *proof) : NULL;
+    if (!made || (key && !proof)) {
+        free(made);
+        free(proof);
         close(fd);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a control connection");
+    }
+    if (key) {
+        uint8_t nonce[NET_KEY_NONCE_BYTES];
+        net_key_nonce(nonce);
+        net_proof_open(proof, key, role, NET_PROOF_CONTROL, nonce);
+        made->proof = proof;
     }
     made->fd = fd;
     made->out_last = &made->out_first;
@@ -71,16 +87,17 @@ static void link_name_peer(struct cluster_link *link)
         strcpy(link->peer, "a local peer");
 }
 
-enum base_status cluster_link_adopt(int fd, struct cluster_link **link, struct base_error *error)
+enum base_status cluster_link_adopt(int fd, const struct net_key *key, struct cluster_link **link,
+                                    struct base_error *error)
 {
-    const enum base_status status = link_make(fd, link, error);
+    const enum base_status status = link_make(fd, key, NET_PROOF_CALLEE, link, error);
     if (status == BASE_OK)
         link_name_peer(*link);
     return status;
 }
 
-enum base_status cluster_link_connect(const struct net_address *address, uint64_t deadline_ns,
-                                      struct cluster_link **link, struct base_error *error)
+enum base_status cluster_link_connect(const struct net_address *address, const struct net_key *key,
+                                      uint64_t deadline_ns, struct cluster_link **link, struct base_error *error)
 {
     char text[64];
     net_address_format(address, text);
@@ -88,7 +105,7 @@ enum base_status cluster_link_connect(const struct net_address *address, uint64_
     if (fd < 0)
         return base_error_set_errno(error, errno, "socket for %s", text);
     struct cluster_link *made;
-    enum base_status status = link_make(fd, &made, error);
+    enum base_status status = link_make(fd, key, NET_PROOF_CALLER, &made, error);
     if (status != BASE_OK)
         return status;
     strcpy(made->peer, text);
@@ -118,9 +135,57 @@ void cluster_link_close(struct cluster_link *link)
         free(out->bytes);
         free(out);
     }
+    free(link->proof);
     free(link->in);
     close(link->fd);
     free(link);
+}
+
+/* The proof. ------------------------------------------------------------------------------------------------------- */
+
+static bool proof_pending(const struct cluster_link *link)
+{
+    return link->proof && link->proof->state != NET_PROOF_PROVED && link->proof->state != NET_PROOF_FAILED;
+}
+
+static bool proof_failed(const struct cluster_link *link)
+{
+    return link->proof && link->proof->state == NET_PROOF_FAILED;
+}
+
+static bool proof_unsent(const struct cluster_link *link)
+{
+    return link->proof && link->proof->out_sent < link->proof->out_bytes;
+}
+
+/* May messages travel? They may also to tell a caller without a key that it needs one. */
+static bool link_speaks(const struct cluster_link *link)
+{
+    if (proof_failed(link))
+        return link->proof->role == NET_PROOF_CALLEE && link->proof->why == NET_PROOF_WHY_NO_KEY;
+    return !proof_pending(link);
+}
+
+bool cluster_link_proved(const struct cluster_link *link)
+{
+    return !link->proof || link->proof->state == NET_PROOF_PROVED;
+}
+
+/* Gives received bytes to the proof, while it lasts. */
+static void link_prove(struct cluster_link *link)
+{
+    if (proof_pending(link) && link->in_end > link->in_begin)
+        link->in_begin += net_proof_take(link->proof, link->in + link->in_begin, link->in_end - link->in_begin);
+}
+
+static enum base_status link_denied(const struct cluster_link *link, struct base_error *error)
+{
+    if (link->met_key)
+        return base_error_set(error, BASE_DENIED,
+                              "%s proves a key, but this side has none: start this side with --key=FILE too, or that "
+                              "one without",
+                              link->peer);
+    return base_error_set(error, BASE_DENIED, "%s %s", link->peer, net_proof_words(link->proof->why));
 }
 
 int cluster_link_fd(const struct cluster_link *link)
@@ -132,7 +197,7 @@ uint32_t cluster_link_interest(const struct cluster_link *link)
 {
     if (link->connecting)
         return EPOLLOUT;
-    return (link->ended ? 0 : (uint32_t)EPOLLIN) | (link->out_first ? (uint32_t)EPOLLOUT : 0);
+    return (link->ended ? 0 : (uint32_t)EPOLLIN) | (cluster_link_flushed(link) ? 0 : (uint32_t)EPOLLOUT);
 }
 
 bool cluster_link_connected(const struct cluster_link *link)
@@ -147,14 +212,19 @@ const char *cluster_link_peer(const struct cluster_link *link)
 
 bool cluster_link_flushed(const struct cluster_link *link)
 {
-    return !link->out_first;
+    return !proof_unsent(link) && (!link->out_first || !link_speaks(link));
+}
+
+/* Of an accepted connection there is none. */
+static bool link_has_connect_deadline(const struct cluster_link *link)
+{
+    return link->connecting || (proof_pending(link) && link->proof->role == NET_PROOF_CALLER);
 }
 
 uint64_t cluster_link_deadline_ns(const struct cluster_link *link)
 {
-    if (link->connecting)
-        return link->connect_deadline_ns;
-    return link->stalled_since_ns ? link->stalled_since_ns + CLUSTER_LINK_STALL_NS : UINT64_MAX;
+    const uint64_t stall_ns = link->stalled_since_ns ? link->stalled_since_ns + CLUSTER_LINK_STALL_NS : UINT64_MAX;
+    return link_has_connect_deadline(link) ? base_min_u64(link->connect_deadline_ns, stall_ns) : stall_ns;
 }
 
 static enum base_status finish_connecting(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
@@ -175,27 +245,60 @@ static enum base_status finish_connecting(struct cluster_link *link, uint64_t no
     return BASE_OK;
 }
 
+/* Sends some bytes. BASE_BUSY: the socket takes none now. */
+static enum base_status link_push(struct cluster_link *link, const uint8_t *bytes, size_t count, uint64_t now_ns,
+                                  size_t *sent, struct base_error *error)
+{
+    for (;;) {
+        const ssize_t some = send(link->fd, bytes, count, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (some >= 0) {
+            link->stalled_since_ns = 0;
+            *sent = (size_t)some;
+            return BASE_OK;
+        }
+        if (errno == EINTR)
+            continue;
+        if (errno != EAGAIN)
+            return base_error_set_errno(error, errno, "sending to %s", link->peer);
+        if (!link->stalled_since_ns)
+            link->stalled_since_ns = now_ns;
+        if (now_ns < link->stalled_since_ns + CLUSTER_LINK_STALL_NS)
+            return BASE_BUSY;
+        return base_error_set(error, BASE_TIMEOUT, "%s takes no bytes", link->peer);
+    }
+}
+
+/* BASE_OK: all that the proof had to say is out. */
+static enum base_status link_flush_proof(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
+{
+    while (proof_unsent(link)) {
+        struct net_proof *proof = link->proof;
+        size_t sent;
+        const enum base_status status =
+            link_push(link, proof->out + proof->out_sent, proof->out_bytes - proof->out_sent, now_ns, &sent, error);
+        if (status != BASE_OK)
+            return status;
+        proof->out_sent += (uint32_t)sent;
+    }
+    if (link->proof && link->proof->state == NET_PROOF_PROVED) {
+        free(link->proof);
+        link->proof = NULL;
+    }
+    return BASE_OK;
+}
+
 /* Sends until the socket is full. */
 static enum base_status link_flush(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
 {
-    while (link->out_first) {
+    enum base_status status = link_flush_proof(link, now_ns, error);
+    while (status == BASE_OK && link->out_first && link_speaks(link)) {
         struct link_out *out = link->out_first;
-        const ssize_t sent =
-            send(link->fd, out->bytes + out->sent, out->count - out->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0) {
-            if (errno == EINTR)
-                continue;
-            if (errno != EAGAIN)
-                return base_error_set_errno(error, errno, "sending to %s", link->peer);
-            if (!link->stalled_since_ns)
-                link->stalled_since_ns = now_ns;
-            if (now_ns < link->stalled_since_ns + CLUSTER_LINK_STALL_NS)
-                return BASE_OK;
-            return base_error_set(error, BASE_TIMEOUT, "%s takes no bytes", link->peer);
-        }
-        link->stalled_since_ns = 0;
-        out->sent += (size_t)sent;
-        link->out_bytes -= (uint64_t)sent;
+        size_t sent;
+        status = link_push(link, out->bytes + out->sent, out->count - out->sent, now_ns, &sent, error);
+        if (status != BASE_OK)
+            break;
+        out->sent += sent;
+        link->out_bytes -= sent;
         if (out->sent < out->count)
             continue;
         link->out_first = out->next;
@@ -204,8 +307,7 @@ static enum base_status link_flush(struct cluster_link *link, uint64_t now_ns, s
         free(out->bytes);
         free(out);
     }
-    link->stalled_since_ns = 0;
-    return BASE_OK;
+    return status == BASE_BUSY ? BASE_OK : status;
 }
 
 /* Room for one more read, in front of which lies what is not yet a whole message. */
@@ -260,13 +362,43 @@ static enum base_status link_fill(struct cluster_link *link, struct base_error *
         }
         if (got == 0) {
             link->ended = true;
-            return base_error_set(error, BASE_PEER_CLOSED, "%s closed the control connection", link->peer);
+            return base_error_set(error, BASE_PEER_CLOSED, "%s closed the control connection%s", link->peer,
+                                  proof_pending(link) ? " before it proved that it has the cluster's key" : "");
         }
         link->in_end += (size_t)got;
         if ((size_t)got < room)
             return BASE_OK;
     }
     return BASE_OK;
+}
+
+/* Queues bytes, which become the link's. */
+static enum base_status link_queue(struct cluster_link *link, uint8_t *bytes, size_t count, struct base_error *error)
+{
+    struct link_out *out = malloc(sizeof *out);
+    if (!out) {
+        free(bytes);
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a message to %s", link->peer);
+    }
+    *out = (struct link_out){.bytes = bytes, .count = count};
+    link->out_bytes += count;
+    *link->out_last = out;
+    link->out_last = &out->next;
+    return BASE_OK;
+}
+
+/* A caller that proves a key, where we have none, is told so in its own words. */
+static void link_meet_key(struct cluster_link *link)
+{
+    if (link->proof || link->trusted || link->met_key || link->in_end - link->in_begin < LINK_HEAD_BYTES ||
+        base_load_u32(link->in + link->in_begin) != NET_PROOF_MAGIC)
+        return;
+    link->met_key = true;
+    uint8_t *refusal = malloc(NET_PROOF_MESSAGE_BYTES);
+    if (!refusal)
+        return; /* then only our own log says why */
+    net_proof_refuse(NET_PROOF_CONTROL, refusal);
+    (void)link_queue(link, refusal, NET_PROOF_MESSAGE_BYTES, NULL);
 }
 
 enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
@@ -278,16 +410,30 @@ enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, 
     }
     /* Receive first: a peer that refuses us says why before it closes, and sending would already fail then. */
     const enum base_status status = link_fill(link, error);
-    if (status != BASE_OK)
+    link_prove(link);
+    link_meet_key(link);
+    if (status != BASE_OK) { /* yet what we think of its key is told */
+        struct base_error ignored;
+        (void)link_flush_proof(link, now_ns, &ignored);
         return status;
-    return link_flush(link, now_ns, error);
+    }
+    const enum base_status sending = link_flush(link, now_ns, error);
+    if (sending != BASE_OK)
+        return sending;
+    if (!link_has_connect_deadline(link) || now_ns < link->connect_deadline_ns)
+        return BASE_OK;
+    return base_error_set(error, BASE_TIMEOUT,
+                          "%s did not prove in time that it has the cluster's key: is it a millraced of this version?",
+                          link->peer);
 }
 
 enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_message *message,
                                       struct base_error *error)
 {
     const size_t have = link->in_end - link->in_begin;
-    if (have < LINK_HEAD_BYTES)
+    if (link->met_key || proof_failed(link))
+        return link_denied(link, error);
+    if (proof_pending(link) || have < LINK_HEAD_BYTES)
         return BASE_BUSY;
     const size_t bytes = base_load_u32(link->in + link->in_begin);
     if (bytes > link_bytes_max(link))
@@ -305,25 +451,21 @@ enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_
 enum base_status cluster_link_send(struct cluster_link *link, const struct cluster_message *message, uint64_t now_ns,
                                    struct base_error *error)
 {
-    struct link_out *out = calloc(1, sizeof *out);
-    if (!out)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a message to %s", link->peer);
-    enum base_status status = cluster_codec_encode(message, LINK_HEAD_BYTES, &out->bytes, &out->count, error);
-    if (status != BASE_OK) {
-        free(out);
+    uint8_t *bytes;
+    size_t count;
+    if (link->met_key || (proof_failed(link) && !link_speaks(link)))
+        return link_denied(link, error);
+    enum base_status status = cluster_codec_encode(message, LINK_HEAD_BYTES, &bytes, &count, error);
+    if (status != BASE_OK)
         return status;
-    }
-    base_store_u32(out->bytes, (uint32_t)(out->count - LINK_HEAD_BYTES));
-    if (link->out_bytes > 0 && link->out_bytes + out->count > CLUSTER_LINK_QUEUE_BYTES_MAX) {
-        free(out->bytes);
-        free(out);
+    base_store_u32(bytes, (uint32_t)(count - LINK_HEAD_BYTES));
+    if (link->out_bytes > 0 && link->out_bytes + count > CLUSTER_LINK_QUEUE_BYTES_MAX) {
+        free(bytes);
         return base_error_set(error, BASE_TOO_LARGE, "%s does not read its control messages", link->peer);
     }
-    link->out_bytes += out->count;
-    *link->out_last = out;
-    link->out_last = &out->next;
-    if (link->connecting)
-        return BASE_OK;
+    status = link_queue(link, bytes, count, error);
+    if (status != BASE_OK || link->connecting)
+        return status;
     /* An error of the socket shows again when the loop looks at it. */
     struct base_error ignored;
     (void)link_flush(link, now_ns, &ignored);
@@ -347,11 +489,15 @@ enum base_status cluster_link_wait(struct cluster_link *link, uint64_t deadline_
             .fd = link->fd, .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))};
         if (poll(&poll_fd, 1, (int)base_min_u64(wait_ms, UINT64_C(1000) * 1000)) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for %s", link->peer);
-        status = cluster_link_ready(link, base_clock_now_ns(), error);
-        if (status == BASE_OK)
+        struct base_error end = {0};
+        const enum base_status ended = cluster_link_ready(link, base_clock_now_ns(), &end);
+        if (ended == BASE_OK)
             continue;
         /* What came before the end still counts. */
-        struct base_error ignored;
-        return cluster_link_receive(link, message, &ignored) == BASE_OK ? BASE_OK : status;
+        status = cluster_link_receive(link, message, error);
+        if (status != BASE_BUSY)
+            return status;
+        *error = end;
+        return ended;
     }
 }

@@ -34,15 +34,27 @@ static bool in_own_namespace(void)
     return in;
 }
 
-enum base_status cluster_listen_allowed(const struct net_address *address, struct base_error *error)
+enum base_status cluster_listen_allowed(const struct net_address *address, bool has_key, struct base_error *error)
 {
-    if (is_loopback(address) || in_own_namespace())
+    if (has_key || is_loopback(address) || in_own_namespace())
         return BASE_OK;
     char text[64];
     net_address_format(address, text);
     return base_error_set(error, BASE_DENIED,
-                          "will not listen on %s: connections are not authenticated, so only loopback addresses "
-                          "(127.0.0.1, ::1) and the network "
-                          "namespaces of a local cluster (" LISTEN_NAMESPACES ", made by deploy/cluster) are allowed",
+                          "will not listen on %s without a key, because anybody could connect: make one with `millrace "
+                          "key FILE', copy it to every machine of the cluster and start all with --key=FILE. Without "
+                          "a key, loopback addresses (127.0.0.1, ::1) and the network namespaces of a local cluster "
+                          "(" LISTEN_NAMESPACES ", made by deploy/cluster) are allowed",
                           text);
+}
+
+enum base_status cluster_listen_reachable(const struct net_address *address, struct base_error *error)
+{
+    const bool any = address->any.sa_family == AF_INET ? address->v4.sin_addr.s_addr == htonl(INADDR_ANY)
+                                                       : IN6_IS_ADDR_UNSPECIFIED(&address->v6.sin6_addr);
+    if (!any)
+        return BASE_OK;
+    return base_error_set(error, BASE_INVALID,
+                          "a node listens at the address at which the other nodes reach it, and the wildcard is none: "
+                          "give --listen this machine's own address");
 }

@@ -8,6 +8,7 @@
 
 #include "cluster/client.h"
 #include "cluster/client_args.h"
+#include "cluster/key_option.h"
 #include "cluster/report.h"
 
 /* Tells a failure in one line, whatever bytes it quotes. */
@@ -44,17 +45,45 @@ static int give_failure(const struct cluster_client_args *args, const struct bas
     return give(report_json(&report, 0, args->submit.out, (int)code), (int)code);
 }
 
+/* The session with a coordinator: its client and the key that it borrows. */
+struct session {
+    struct net_key *key;
+    struct cluster_client *client;
+};
+
+static void session_close(struct session *session)
+{
+    if (session->client)
+        cluster_client_close(session->client);
+    net_key_close(session->key);
+}
+
+/* CLUSTER_EXIT_OK, or how to end; the failure has been told. */
+static int session_open(const struct cluster_client_args *args, struct session *session)
+{
+    struct base_error error = {0};
+    *session = (struct session){0};
+    if (cluster_key_open(args->key, &session->key, &error) != BASE_OK)
+        return give_failure(args, &error, CLUSTER_EXIT_USAGE);
+    if (cluster_client_open(args->coordinator, session->key, &session->client, &error) == BASE_OK)
+        return CLUSTER_EXIT_OK;
+    session->client = NULL;
+    session_close(session);
+    return give_failure(args, &error, error.status == BASE_INVALID ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_CLUSTER);
+}
+
 static int run_job(const struct cluster_client_args *args)
 {
     struct base_error error = {0};
-    struct cluster_client *client;
-    if (cluster_client_open(args->coordinator, &client, &error) != BASE_OK)
-        return give_failure(args, &error, error.status == BASE_INVALID ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_CLUSTER);
+    struct session session;
+    const int opened = session_open(args, &session);
+    if (opened != CLUSTER_EXIT_OK)
+        return opened;
     struct cluster_submit submit = args->submit;
     submit.progress = isatty(STDERR_FILENO) == 1;
     struct cluster_message message;
-    const enum base_status status = cluster_client_run(client, &submit, &message, &error);
-    cluster_client_close(client);
+    const enum base_status status = cluster_client_run(session.client, &submit, &message, &error);
+    session_close(&session);
     if (status != BASE_OK)
         return give_failure(args, &error, status == BASE_CANCELLED ? CLUSTER_EXIT_CANCELLED : CLUSTER_EXIT_CLUSTER);
     const struct cluster_report *report = &message.report;
@@ -73,13 +102,14 @@ static int run_list(const struct cluster_client_args *args)
 {
     const bool nodes = args->command == CLUSTER_COMMAND_NODES;
     struct base_error error = {0};
-    struct cluster_client *client;
-    if (cluster_client_open(args->coordinator, &client, &error) != BASE_OK)
-        return give_failure(args, &error, error.status == BASE_INVALID ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_CLUSTER);
+    struct session session;
+    const int opened = session_open(args, &session);
+    if (opened != CLUSTER_EXIT_OK)
+        return opened;
     struct cluster_message message;
-    const enum base_status status =
-        cluster_client_ask(client, nodes ? CLUSTER_MESSAGE_LIST_NODES : CLUSTER_MESSAGE_LIST_JOBS, &message, &error);
-    cluster_client_close(client);
+    const enum base_status status = cluster_client_ask(
+        session.client, nodes ? CLUSTER_MESSAGE_LIST_NODES : CLUSTER_MESSAGE_LIST_JOBS, &message, &error);
+    session_close(&session);
     if (status != BASE_OK)
         return give_failure(args, &error, CLUSTER_EXIT_CLUSTER);
     int code = nodes && !report_nodes_complete(&message.nodes) ? CLUSTER_EXIT_CLUSTER : CLUSTER_EXIT_OK;
@@ -91,6 +121,18 @@ static int run_list(const struct cluster_client_args *args)
         report_jobs_print(&message.jobs, stdout);
     cluster_message_free(&message);
     return code;
+}
+
+static int run_key(const struct cluster_client_args *args)
+{
+    struct base_error error = {0};
+    if (net_key_create(args->file, &error) != BASE_OK)
+        return give_failure(args, &error, error.status == BASE_EXISTS ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_FAILED);
+    if (args->json)
+        return give(report_key_json(args->file), CLUSTER_EXIT_OK);
+    printf("made the key %s: copy it to every machine, and give it to daemons and clients with --key=FILE\n",
+           args->file);
+    return CLUSTER_EXIT_OK;
 }
 
 static int run_version(const struct cluster_client_args *args)
@@ -112,6 +154,7 @@ static int run_engines(const struct cluster_client_args *args)
 static int (*const commands[CLUSTER_COMMAND_COUNT])(const struct cluster_client_args *args) = {
     [CLUSTER_COMMAND_JOIN] = run_job,  [CLUSTER_COMMAND_SHUFFLE] = run_job,     [CLUSTER_COMMAND_NODES] = run_list,
     [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version, [CLUSTER_COMMAND_ENGINES] = run_engines,
+    [CLUSTER_COMMAND_KEY] = run_key,
 };
 
 int main(int argc, char **argv)

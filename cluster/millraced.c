@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/number.h"
 #include "cluster/coordinator_shell.h"
+#include "cluster/key_option.h"
 #include "cluster/message.h"
 #include "cluster/node.h"
 
@@ -25,7 +26,8 @@ enum daemon_option {
     OPTION_WORKERS,
     OPTION_MEMORY,
     OPTION_ENGINE,
-    OPTION_PIN
+    OPTION_PIN,
+    OPTION_KEY
 };
 
 struct arguments {
@@ -33,6 +35,7 @@ struct arguments {
     struct cluster_shell_config coordinator;
     struct cluster_node_config node;
     bool has_coordinator;
+    const char *key;
 };
 
 static uint64_t parse_number(struct argp_state *state, const char *what, const char *text, uint64_t most)
@@ -72,6 +75,9 @@ static error_t parse_coordinator(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_NODES:
         arguments->coordinator.nodes_expected = (uint32_t)parse_number(state, "--nodes", value, CLUSTER_NODES_MAX);
+        return 0;
+    case OPTION_KEY:
+        arguments->key = value;
         return 0;
     case OPTION_VERBOSE:
         base_log_set_level(BASE_LOG_DEBUG);
@@ -135,6 +141,9 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
     case OPTION_PIN:
         node->pin = true;
         return 0;
+    case OPTION_KEY:
+        arguments->key = value;
+        return 0;
     case OPTION_VERBOSE:
         base_log_set_level(BASE_LOG_DEBUG);
         return 0;
@@ -150,10 +159,19 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
     }
 }
 
+/* The same for both. */
+#define KEY_OPTION                                                                                                     \
+    {                                                                                                                  \
+        "key", OPTION_KEY, "FILE", 0,                                                                                  \
+            "the cluster's key, which all who connect must have too (default: $" CLUSTER_KEY_VARIABLE ", else none)",  \
+            0                                                                                                          \
+    }
+
 static const struct argp_option coordinator_options[] = {
     {"listen", OPTION_LISTEN, "ADDRESS", 0, "where nodes and clients connect, such as 127.0.0.1:7400", 0},
     {"state", OPTION_STATE, "FOLDER", 0, "where decisions and job numbers are kept; made if it does not exist", 0},
     {"nodes", OPTION_NODES, "N", 0, "run jobs only when N nodes are here (default: with whoever is here)", 0},
+    KEY_OPTION,
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
 
@@ -166,6 +184,7 @@ static const struct argp_option node_options[] = {
      0},
     {"engine", OPTION_ENGINE, "ENGINE", 0, "auto, epoll, uring or a rung of the ladder (default: auto)", 0},
     {"pin", OPTION_PIN, NULL, 0, "pin each worker to a core of its own when there are enough", 0},
+    KEY_OPTION,
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
 
@@ -186,7 +205,13 @@ static int run_coordinator(int count, char **values)
     struct base_error error = {0};
     base_log_set_name("coordinator");
     argp_parse(&argp, count, values, 0, NULL, &arguments);
-    return report(cluster_shell_run(&arguments.coordinator, &error), &error);
+    struct net_key *key = NULL;
+    enum base_status status = cluster_key_open(arguments.key, &key, &error);
+    arguments.coordinator.key = key;
+    if (status == BASE_OK)
+        status = cluster_shell_run(&arguments.coordinator, &error);
+    net_key_close(key);
+    return report(status, &error);
 }
 
 static int run_node(int count, char **values)
@@ -201,14 +226,20 @@ static int run_node(int count, char **values)
     arguments.node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
     argp_parse(&argp, count, values, 0, NULL, &arguments);
     base_log_set_name(arguments.node.name);
-    return report(cluster_node_run(&arguments.node, &error), &error);
+    struct net_key *key = NULL;
+    enum base_status status = cluster_key_open(arguments.key, &key, &error);
+    arguments.node.key = key;
+    if (status == BASE_OK)
+        status = cluster_node_run(&arguments.node, &error);
+    net_key_close(key);
+    return report(status, &error);
 }
 
 static void usage(FILE *to)
 {
-    fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N]\n"
+    fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N] [--key FILE]\n"
           "       millraced node --name NAME --coordinator ADDRESS --listen HOST [--workers W]\n"
-          "                      [--memory BYTES] [--engine ENGINE] [--pin]\n"
+          "                      [--memory BYTES] [--engine ENGINE] [--pin] [--key FILE]\n"
           "       millraced --version\n"
           "\n"
           "The daemon of a Millrace cluster: one coordinator, and a node on every machine.\n"

@@ -137,7 +137,8 @@ static void node_hello(struct node *node)
 static void node_connect(struct node *node, uint64_t now_ns)
 {
     struct base_error error;
-    if (cluster_link_connect(&node->config->coordinator, now_ns + NODE_CONNECT_NS, &node->link, &error) != BASE_OK) {
+    if (cluster_link_connect(&node->config->coordinator, node->config->key, now_ns + NODE_CONNECT_NS, &node->link,
+                             &error) != BASE_OK) {
         node->link = NULL;
         node_disconnect(node, &error);
         return;
@@ -154,8 +155,10 @@ static void node_connect(struct node *node, uint64_t now_ns)
 static void node_welcomed(struct node *node)
 {
     struct base_error error;
-    const struct cluster_heartbeat_config config = {
-        .coordinator = node->config->coordinator, .name = node->config->name, .incarnation = node->incarnation};
+    const struct cluster_heartbeat_config config = {.coordinator = node->config->coordinator,
+                                                    .name = node->config->name,
+                                                    .incarnation = node->incarnation,
+                                                    .key = node->config->key};
     cluster_link_trust(node->link);
     node->welcomed = true;
     node->complained = false;
@@ -325,7 +328,9 @@ static enum base_status node_loop(struct node *node, struct base_error *error)
 static enum base_status node_open(struct node *node, struct base_error *error)
 {
     const struct cluster_node_config *config = node->config;
-    enum base_status status = cluster_listen_allowed(&config->listen, error);
+    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, error);
+    if (status == BASE_OK)
+        status = cluster_listen_reachable(&config->listen, error);
     if (status != BASE_OK)
         return status;
     if (getrandom(&node->incarnation, sizeof node->incarnation, 0) < 0)
@@ -345,7 +350,8 @@ static enum base_status node_open(struct node *node, struct base_error *error)
                                              .governor = node->governor,
                                              .listen = config->listen,
                                              .engine = config->engine,
-                                             .pin = config->pin};
+                                             .pin = config->pin,
+                                             .key = config->key};
     if (status == BASE_OK)
         status = cluster_crew_open(&crew, &node->crew, error);
     if (status == BASE_OK)

@@ -4,6 +4,7 @@
 #define MILLRACE_CLUSTER_NODE_H
 
 #include "net/engine.h"
+#include "net/key.h"
 
 struct cluster_node_config {
     const char *name;
@@ -13,6 +14,7 @@ struct cluster_node_config {
     uint64_t memory_bytes; /* 0: unlimited */
     struct net_engine_choice engine;
     bool pin;
+    const struct net_key *key; /* of the cluster; NULL: none; borrowed */
 };
 
 /* Runs until SIGTERM or SIGINT (BASE_OK: its job was aborted, its attempts removed) or an error that trying again

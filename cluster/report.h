@@ -21,6 +21,8 @@ char *report_jobs_json(const struct cluster_jobs *jobs);
 char *report_version_json(void);
 /* The ladder of engines: an array of {rung, engine, idea, features[]}. */
 char *report_engines_json(void);
+/* Of a key that was made there. */
+char *report_key_json(const char *file);
 
 /* The same for people. A failed job has no report to print: its error says it all. */
 void report_print(const struct cluster_report *report, uint64_t job, const char *out, FILE *to);

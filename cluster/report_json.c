@@ -250,6 +250,14 @@ char *report_jobs_json(const struct cluster_jobs *jobs)
     return finish(&out, object);
 }
 
+char *report_key_json(const char *file)
+{
+    struct json_out out = {0};
+    json_t *object = json_object();
+    put_text(&out, object, "key_file", file);
+    return finish(&out, object);
+}
+
 char *report_version_json(void)
 {
     struct json_out out = {0};

@@ -86,7 +86,7 @@ static void *serve(void *context)
     const int fd = accept4(server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     struct cluster_link *link;
     struct base_error error;
-    if (fd < 0 || cluster_link_adopt(fd, &link, &error) != BASE_OK)
+    if (fd < 0 || cluster_link_adopt(fd, NULL, &link, &error) != BASE_OK)
         return NULL;
     server->script(server, link);
     cluster_link_close(link);
@@ -122,7 +122,7 @@ static enum base_status run(struct server *server, struct cluster_message *repor
     const struct cluster_submit submit = {
         .kind = JOIN_JOB_JOIN, .source_count = 2, .source = {{.text = left}, {.text = right}}, .on = on};
     struct cluster_client *client;
-    enum base_status status = cluster_client_open(server->address, &client, error);
+    enum base_status status = cluster_client_open(server->address, NULL, &client, error);
     assert_int_equal(status, BASE_OK);
     assert_int_equal(cluster_client_nodes_expected(client), 6);
     status = cluster_client_run(client, &submit, report, error);
@@ -209,7 +209,7 @@ static void a_refusal_says_why(void **state)
     struct cluster_client *client;
     struct base_error error;
     start(&server, refuse_script);
-    assert_int_equal(cluster_client_open(server.address, &client, &error), BASE_VERSION);
+    assert_int_equal(cluster_client_open(server.address, NULL, &client, &error), BASE_VERSION);
     assert_string_equal(error.text, "this coordinator is of version 9");
     stop(&server);
 }
@@ -232,7 +232,7 @@ static void a_wrong_message_is_an_error(void **state)
     assert_int_equal(run(&server, &message, &error), BASE_PROTOCOL);
     stop(&server);
     start(&server, wrong_script);
-    assert_int_equal(cluster_client_open(server.address, &client, &error), BASE_OK);
+    assert_int_equal(cluster_client_open(server.address, NULL, &client, &error), BASE_OK);
     assert_int_equal(cluster_client_ask(client, CLUSTER_MESSAGE_LIST_NODES, &message, &error), BASE_PROTOCOL);
     assert_non_null(strstr(error.text, "CONNECT"));
     cluster_client_close(client);
@@ -251,10 +251,10 @@ static void nobody_listens(void **state)
     assert_int_equal(net_listen(&any, 1, &fd, &bound, &error), BASE_OK);
     net_address_format(&bound, address);
     close(fd);
-    assert_int_not_equal(cluster_client_open(address, &client, &error), BASE_OK);
+    assert_int_not_equal(cluster_client_open(address, NULL, &client, &error), BASE_OK);
     assert_non_null(strstr(error.text, address));
     assert_non_null(strstr(error.text, "MILLRACE_COORDINATOR"));
-    assert_int_equal(cluster_client_open("nowhere", &client, &error), BASE_INVALID);
+    assert_int_equal(cluster_client_open("nowhere", NULL, &client, &error), BASE_INVALID);
 }
 
 /* Ctrl-C, held back from every thread by main, comes to the process while the client waits. */
@@ -338,7 +338,7 @@ static void a_question_gets_its_answer(void **state)
     struct cluster_message answer;
     struct base_error error;
     start(&server, nodes_script);
-    assert_int_equal(cluster_client_open(server.address, &client, &error), BASE_OK);
+    assert_int_equal(cluster_client_open(server.address, NULL, &client, &error), BASE_OK);
     assert_int_equal(cluster_client_ask(client, CLUSTER_MESSAGE_LIST_NODES, &answer, &error), BASE_OK);
     assert_int_equal(answer.nodes.nodes_expected, 3);
     cluster_message_free(&answer);

@@ -95,7 +95,7 @@ static struct cluster_link *client_open(void)
         struct cluster_link *link;
         struct base_error error;
         struct cluster_message message;
-        assert_int_equal(cluster_link_connect(&coordinator_address, deadline_ns, &link, &error), BASE_OK);
+        assert_int_equal(cluster_link_connect(&coordinator_address, NULL, deadline_ns, &link, &error), BASE_OK);
         cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
         assert_int_equal(cluster_link_send(link, &message, base_clock_now_ns(), &error), BASE_OK);
         if (cluster_link_wait(link, deadline_ns, &message, &error) == BASE_OK) {
@@ -584,7 +584,7 @@ static void test_no_descriptors_left(void **state)
     struct base_error error;
     struct cluster_message message;
     for (int i = 0; i < IDLE; i++) {
-        assert_int_equal(cluster_link_connect(&coordinator_address, after_ms(1000), &idle[i], &error), BASE_OK);
+        assert_int_equal(cluster_link_connect(&coordinator_address, NULL, after_ms(1000), &idle[i], &error), BASE_OK);
         cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
         assert_int_equal(cluster_link_send(idle[i], &message, base_clock_now_ns(), &error), BASE_OK);
         cluster_link_ready(idle[i], base_clock_now_ns(), &error);
