@@ -11,23 +11,29 @@ loopback_address()
     fi
 }
 
-# loopback_choose: sets SUBNET from the cluster's name, passing over those of this user's other clusters. The first
-# `up` decides; two that start in the same moment cannot both get one subnet, as the root folder is locked.
+# loopback_choose: sets SUBNET and saves it. The first `up` decides; two that start in the same moment cannot both get
+# one subnet, as the root folder is locked.
 loopback_choose()
 {
-    local root root_lock taken sum tries
-    root=$(dirname "$STATE")
-    exec {root_lock}<"$root"
+    local root_lock
+    exec {root_lock}<"$(dirname "$STATE")"
     flock "$root_lock"
-    taken=" $(cat "$root"/*/settings 2>/dev/null | sed -n 's/^subnet=//p' | tr '\n' ' ' || true) "
+    loopback_pick
+    state_save
+    exec {root_lock}<&-
+}
+
+# loopback_pick: sets SUBNET from the cluster's name, passing over those of this user's other clusters.
+loopback_pick()
+{
+    local taken sum tries
+    taken=" $(cat "$(dirname "$STATE")"/*/settings 2>/dev/null | sed -n 's/^subnet=//p' | tr '\n' ' ' || true) "
     sum=$(printf '%s %s' "$(id -u)" "$NAME" | cksum)
     SUBNET=$((${sum%% *} % 254 + 1))
     for ((tries = 0; tries < 254; tries++)); do
         [[ $taken == *" $SUBNET "* ]] || break
         SUBNET=$((SUBNET % 254 + 1))
     done
-    state_save
-    exec {root_lock}<&-
 }
 
 # listeners: who listens on TCP over IPv4, as "ADDRESS PORT" in the kernel's notation: both in hexadecimal, the address

@@ -141,6 +141,29 @@ mends_a_dead_node()
         status_is a 'members[3]["state"] == "stopped"' && cluster down a && nothing_left "$PREFIX-a"
 }
 
+restarts_and_shows_logs()
+{
+    local first
+    cluster up a --nodes 2 --via "$1" || return 1
+    first=$(member_pid a n1)
+    cluster restart a n1 && [ "$(member_pid a n1)" != "$first" ] && status_is a 'all(m["ready"] for m in members)' &&
+        expect 1 cluster restart a n3 && expect 2 cluster restart a && cluster logs a >"$WORK/logs" &&
+        grep -q '^n1          | .* joined' "$WORK/logs" && grep -q '^coordinator | ' "$WORK/logs" &&
+        sed -n 's/^[^|]*| \([0-9TZ:.-]*\) .*/\1/p' "$WORK/logs" | LC_ALL=C sort -c &&
+        cluster run a --folder "$WORK/run-$1" -- nodes --json >"$WORK/nodes" &&
+        cmp "$WORK/nodes" "$WORK/run-$1/output" && [ -s "$WORK/run-$1/logs/n2" ] &&
+        [ -s "$WORK/run-$1/run.json" ] && expect 2 cluster run a --folder "$WORK/run-$1" -- nodes && cluster down a
+}
+
+# --dry-run says what the real one then does, and does nothing.
+only_says()
+{
+    cluster up a --nodes 2 --via "$1" --dry-run >"$WORK/dry" && grep -q 'millraced node --name n2' "$WORK/dry" &&
+        nothing_left "$PREFIX-a" && cluster up a --nodes 2 --via "$1" && cluster down a --dry-run >"$WORK/dry" &&
+        [ "$(grep -c '^kill -TERM' "$WORK/dry")" -eq 3 ] && status_is a 'all(m["ready"] for m in members)' &&
+        cluster down a && nothing_left "$PREFIX-a"
+}
+
 # The pid in the file went to another process after a crash: it must be let alone.
 spares_another_process()
 {
@@ -311,6 +334,8 @@ for kind in $KINDS; do
     check "$kind: two clusters side by side" lives_beside_another "$kind"
     check "$kind: run passes on output and exit code" passes_on_the_client "$kind"
     check "$kind: up mends what has ended" mends_a_dead_node "$kind"
+    check "$kind: restart, logs in one stream, and the record of a run" restarts_and_shows_logs "$kind"
+    check "$kind: --dry-run only says what would be done" only_says "$kind"
     check "$kind: up says who is not ready, down ends the rest" tells_who_is_not_ready "$kind"
     check "$kind: down after an interrupted up" survives_interruption "$kind"
     check "$kind: the quick start answers right and leaves nothing" answers_right "$kind"

@@ -1,0 +1,131 @@
+# shellcheck shell=bash
+# about: clusters on other hosts over ssh: three namespaces with an sshd each
+# groups: default full
+# limit: 240
+build release millrace millraced
+export MILLRACE_BIN=$PWD/build/release/bin
+WORK=$(mktemp -d)
+LAB=millrace-t$$
+# shellcheck source=tests/deploy/lab.bash
+source tests/deploy/lab.bash
+# shellcheck source=tests/deploy/checks.bash
+source tests/deploy/checks.bash
+export XDG_STATE_HOME=$WORK/home
+
+clean_up()
+{
+    lab_end
+    rm -rf "$WORK" "/run/millrace/$LAB"
+}
+trap clean_up EXIT
+trap 'exit 143' TERM INT
+
+goes_up()
+{
+    local pid
+    printf 'n01 # the first\r\nn02 cores=2 nic=eth0\r\n%s.3:22 name=n03' "$LAB_NET" >"$WORK/hosts-file"
+    cluster check --hosts "$WORK/hosts-file" --ssh "$LAB_SSH" >"$WORK/said" &&
+        grep -q 'the same on all 3 hosts' "$WORK/said" &&
+        grep -q 'every host can take part' "$WORK/said" && nothing_left || return 1
+    up_over_ssh "$WORK/hosts-file" | tee "$WORK/said" &&
+        status_is '[m["name"] for m in members] == ["coordinator", "n01", "n02", "n03"]' &&
+        status_is 'all(m["state"] == "running" and m["ready"] and m["address"] for m in members)' || return 1
+    pid=$(member_pid n02)
+    [[ $(tr '\0' ' ' <"/proc/$pid/cmdline") == *"--name n02"*"--listen $LAB_NET.2 --workers 2"* ]] &&
+        cluster up && [ "$(member_pid n02)" = "$pid" ]
+}
+
+runs_and_records()
+{
+    local out=$WORK/run
+    cluster run --folder "$out" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key --json \
+        >"$WORK/report" &&
+        cmp "$WORK/report" "$out/output" && python3 - "$out" <<'PYTHON' || return 1
+import json, os, sys
+run, report = (json.load(open(os.path.join(sys.argv[1], name))) for name in ("run.json", "report.json"))
+assert run["exit_code"] == 0 and run["command"][1] == "join" and set(run["versions"]) == {"n01", "n02", "n03"}, run
+assert len(set(run["versions"].values())) == 1 and report["status"] == "succeeded" and report["workers"] == 4, report
+logs = sorted(os.listdir(os.path.join(sys.argv[1], "logs")))
+assert logs == ["coordinator", "n01", "n02", "n03"], logs
+assert "succeeded" in open(os.path.join(sys.argv[1], "logs", "coordinator")).read()
+PYTHON
+    expect 2 cluster run --folder "$out" -- nodes && expect 2 cluster run -- join --no-such-option &&
+        [ "$(cluster run -- version)" = "$("$MILLRACE_BIN/millrace" version)" ]
+}
+
+shows_logs()
+{
+    local follower
+    cluster logs >"$WORK/said" && grep -q '^coordinator | .* is here' "$WORK/said" &&
+        grep -q '^n03  *| ' "$WORK/said" && expect 1 cluster logs n04 &&
+        sed -n 's/^[^|]*| \([0-9TZ:.-]*\) .*/\1/p' "$WORK/said" | LC_ALL=C sort -c || return 1
+    ip netns exec "$LAB-sw" deploy/cluster logs --name "$LAB" -f --lines 1 n02 >"$WORK/said" &
+    follower=$!
+    for _ in {1..100}; do
+        ! grep -q '^n02 | ' "$WORK/said" || break
+        sleep 0.1
+    done
+    kill "$follower"
+    wait "$follower" || true
+    grep -q '^n02 | ' "$WORK/said" || return 1
+    for _ in {1..100}; do # its tail on the host ends, too
+        lab_processes | grep -q tail || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+mends()
+{
+    local pid first
+    first=$(member_pid n01)
+    pid=$(member_pid n02)
+    cluster restart n02 && [ "$(member_pid n02)" != "$pid" ] && [ "$(member_pid n01)" = "$first" ] &&
+        expect 1 cluster restart n04 && kill -KILL "$(member_pid n03)" || return 1
+    sleep 0.2
+    status_is 'members[3]["state"] == "dead"' && cluster up && status_is 'all(m["ready"] for m in members)'
+}
+
+goes_down()
+{
+    cluster down --dry-run >"$WORK/said" && grep -q '^n01: ssh .*: down$' "$WORK/said" &&
+        status_is 'len(members) == 4' &&
+        cluster down && nothing_left && cluster down && expect 3 cluster status && expect 3 cluster run -- nodes
+}
+
+refuses()
+{
+    fails_saying 2 'is there twice' up_over_ssh n01,n01 && fails_saying 2 '--hosts FILE' cluster up --via ssh &&
+        fails_saying 2 'no option --mtu' up_over_ssh n01 --mtu 9000 &&
+        fails_saying 3 "n02: ssh: ssh: connect to host" up_over_ssh n01,n02:2 && nothing_left &&
+        fails_saying 1 'No such file' up_over_ssh n01 --bin /nonexistent && nothing_left
+}
+
+names_the_owner_of_a_port()
+{
+    local owner
+    ip netns exec "$LAB-n01" python3 -c '
+import socket, time
+with socket.create_server(("", 7400)):
+    time.sleep(60)' the-squatter &
+    owner=$!
+    sleep 0.3
+    fails_saying 3 "port 7400 is taken by process" up_over_ssh n01,n02 || return 1
+    grep -q the-squatter "$WORK/said" && kill "$owner" && { wait "$owner" || true; } && nothing_left
+}
+
+check "hosts are read as they are written" python3 -B tests/deploy/test_hosts.py
+if [ "$(id -u)" -ne 0 ] || ! unshare --net true 2>/dev/null; then
+    skip "hosts in namespaces: they need root"
+elif [ ! -x /usr/sbin/sshd ]; then
+    skip "hosts in namespaces: /usr/sbin/sshd (openssh-server) is missing"
+else
+    lab_begin 3
+    check "ssh: check, and up from a file" goes_up
+    check "ssh: run gives output and exit code, and keeps a record" runs_and_records
+    check "ssh: logs in one stream" shows_logs
+    check "ssh: restart, and up of a dead node" mends
+    check "ssh: down leaves nothing" goes_down
+    check "ssh: what cannot be is refused and leaves nothing" refuses
+    check "ssh: a port's owner is named" names_the_owner_of_a_port
+fi
