@@ -33,7 +33,7 @@ static void engine_assert_ops(const struct net_engine_ops *ops)
 {
     BASE_ASSERT(ops->enable && ops->close && ops->adopt && ops->accept && ops->connect && ops->receive);
     BASE_ASSERT(ops->send && ops->shutdown && ops->socket_close && ops->chunk_release && ops->file_submit);
-    BASE_ASSERT(ops->wake && ops->poll);
+    BASE_ASSERT(ops->memory_register && ops->memory_unregister && ops->wake && ops->poll);
 }
 
 enum base_status net_engine_open(const struct net_engine_choice *choice, const struct net_engine_config *config,
@@ -194,6 +194,29 @@ enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *
     if (status == BASE_OK)
         op->in_flight = 1;
     return status;
+}
+
+void net_memory_register(struct net_engine *engine, void *memory, size_t bytes)
+{
+    engine->ops->memory_register(engine, memory, bytes);
+}
+
+void net_memory_unregister(struct net_engine *engine, void *memory)
+{
+    engine->ops->memory_unregister(engine, memory);
+}
+
+void net_engine_memory_ignore(struct net_engine *engine, void *memory, size_t bytes)
+{
+    (void)engine;
+    (void)memory;
+    (void)bytes;
+}
+
+void net_engine_memory_forget(struct net_engine *engine, void *memory)
+{
+    (void)engine;
+    (void)memory;
 }
 
 void net_engine_wake(struct net_engine *engine)

@@ -186,6 +186,12 @@ void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk)
 /* Stages a file operation; one FILE event follows. BASE_BUSY: file_ops_max in flight. */
 enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *op);
 
+/* Says that sends will come from this memory again and again, so that an engine that sends without a copy can have it
+ * pinned once instead of with every send. Never fails: who cannot use it, or may not, does without. The owner thread
+ * unregisters it, by its beginning, before it is unmapped and when no send from it is in flight. */
+void net_memory_register(struct net_engine *engine, void *memory, size_t bytes);
+void net_memory_unregister(struct net_engine *engine, void *memory);
+
 /* From any thread: the owner's current or next poll returns with WOKEN. */
 void net_engine_wake(struct net_engine *engine);
 

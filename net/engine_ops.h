@@ -36,9 +36,15 @@ struct net_engine_ops {
     void (*socket_close)(struct net_socket *, _Bool abort);
     void (*chunk_release)(struct net_engine *, const struct net_chunk *);
     enum base_status (*file_submit)(struct net_engine *, struct net_file_op *);
+    void (*memory_register)(struct net_engine *, void *memory, size_t bytes);
+    void (*memory_unregister)(struct net_engine *, void *memory);
     void (*wake)(struct net_engine *);
     uint32_t (*poll)(struct net_engine *, struct net_event *, uint32_t max, uint64_t wait_ns);
 };
+
+/* For engines to which memory is memory. */
+void net_engine_memory_ignore(struct net_engine *, void *memory, size_t bytes);
+void net_engine_memory_forget(struct net_engine *, void *memory);
 
 /* Writes features_text: the features in force, then settings. */
 void net_engine_describe(struct net_engine *engine, const char *settings);

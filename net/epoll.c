@@ -174,6 +174,8 @@ static const struct net_engine_ops epoll_ops = {
     .socket_close = epoll_socket_close,
     .chunk_release = epoll_chunk_release,
     .file_submit = epoll_file_submit,
+    .memory_register = net_engine_memory_ignore,
+    .memory_unregister = net_engine_memory_forget,
     .wake = epoll_wake,
     .poll = epoll_poll,
 };

@@ -55,6 +55,10 @@ enum net_feature {
       NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
           NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
       "one request serves many receives, from a ring of provided buffers")                                             \
+    X(URING_SEND_ZC, "uring-send-zc",                                                                                  \
+      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
+          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS, \
+      "sends from our memory, registered with the ring, completed when it is free")                                    \
     X(URING, "uring",                                                                                                  \
       NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
           NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \

@@ -246,6 +246,8 @@ static const struct net_engine_ops sim_ops = {
     .socket_close = net_sim_socket_close,
     .chunk_release = sim_chunk_release,
     .file_submit = net_sim_file_submit,
+    .memory_register = net_engine_memory_ignore,
+    .memory_unregister = net_engine_memory_forget,
     .wake = sim_wake,
     .poll = sim_poll,
 };

@@ -87,10 +87,11 @@ static int uring_create_sized(struct uring_engine *engine, const struct net_engi
 {
     uint64_t sockets = config->sockets_max, files = config->file_ops_max;
     uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
-    uint32_t completions = uring_power_of_two(config->recv_chunk_count /* each chunk's completion */
-                                                  + 4 * sockets /* last receive, send, connect or accept, cancel */
-                                                  + files + 8,
-                                              2 * entries, URING_COMPLETIONS_MAX);
+    uint32_t completions =
+        uring_power_of_two(config->recv_chunk_count /* each chunk's completion */
+                               + 5 * sockets /* last receive, send and its notification, connect or accept, cancel */
+                               + files + 8,
+                           2 * entries, URING_COMPLETIONS_MAX);
     for (;; entries /= 2, completions /= 2) {
         struct io_uring_params params = {.flags = uring_setup_flags(engine), .cq_entries = completions};
         int result = io_uring_queue_init_params(entries, &engine->ring, &params);
@@ -122,6 +123,8 @@ static enum base_status uring_enable(struct net_engine *base, struct base_error 
             net_engine_miss(base, NET_FEATURE_REGISTERED_RING, strerror(-result));
     }
     uring_chunks_enable(engine);
+    uring_send_enable(engine);
+    uring_memory_enable(engine);
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);
     net_engine_describe(base, congestion);
     return BASE_OK;
@@ -136,6 +139,7 @@ static void uring_close(struct net_engine *base)
     if (engine->files != NULL)
         BASE_ASSERT(net_slots_taken(&engine->file_slots) == 0);
     uring_chunks_close(engine);
+    uring_memory_close(engine);
     if (engine->ring_open)
         io_uring_queue_exit(&engine->ring);
     net_wake_close(&engine->wake);
@@ -284,6 +288,8 @@ static const struct net_engine_ops uring_ops = {
     .socket_close = uring_socket_close,
     .chunk_release = uring_chunk_release,
     .file_submit = uring_file_submit,
+    .memory_register = uring_memory_register,
+    .memory_unregister = uring_memory_unregister,
     .wake = uring_wake,
     .poll = uring_poll,
 };

@@ -9,6 +9,7 @@
 #include "net/slots.h"
 #include "net/tcp.h"
 #include "net/wake.h"
+#include "net/zerocopy.h"
 
 /* What a completion is of. The socket kinds are also bits (1 << kind) of a socket's `wants` and `armed`. */
 enum uring_kind {
@@ -31,8 +32,12 @@ enum uring_socket_flag {
     URING_TIMED_OUT = 1 << 3,  /* the connect is being cancelled because its deadline passed */
     URING_FIN_AFTER_SEND = 1 << 4,
     URING_CLOSING = 1 << 5,
-    URING_WARM = 1 << 6, /* data is expected: the next receive is tried at once instead of polled for first */
-    URING_FED = 1 << 7   /* got a chunk since its receive was armed */
+    URING_WARM = 1 << 6,       /* data is expected: the next receive is tried at once instead of polled for first */
+    URING_FED = 1 << 7,        /* got a chunk since its receive was armed */
+    URING_OP_OVER = 1 << 8,    /* of op only notifications are due */
+    URING_SEND_IS_ZC = 1 << 9, /* the send that is armed is a zero-copy one */
+    URING_SEND_COPY = 1 << 10, /* the next piece of op is sent with a copy */
+    URING_JOINING = 1 << 11    /* closing: when its notifications are late it is reset */
 };
 
 struct uring_engine;
@@ -46,7 +51,11 @@ struct uring_socket {
     struct net_send_op *op;   /* the send in flight */
     uint64_t op_sent_bytes;
     uint64_t deadline_ns;
-    uint32_t op_first; /* first segment that is not out entirely */
+    uint32_t op_first;     /* first segment that is not out entirely */
+    int op_error;          /* when it is over */
+    uint32_t notices_due;  /* zero-copy sends whose buffers the kernel has not returned */
+    uint32_t notices_void; /* of these, sends that failed: what they say about copying means nothing */
+    struct net_zerocopy zerocopy;
     uint32_t slot;
     uint32_t generation;
     uint32_t flags;
@@ -101,6 +110,19 @@ struct uring_receiver {
     uint32_t (*resume)(struct uring_engine *, struct net_event *events, uint32_t max);
 };
 
+/* Memory registered with the ring, for zero-copy sends from it. */
+struct uring_memory_range {
+    uintptr_t begin, end;
+    uint32_t slot; /* in the ring's table of buffers */
+};
+
+struct uring_memory {
+    struct uring_memory_range *ranges; /* by address */
+    uint32_t count;
+    struct net_slots slots;
+    bool complained;
+};
+
 struct uring_engine {
     struct net_engine base;
     struct io_uring ring;
@@ -112,6 +134,7 @@ struct uring_engine {
     const struct uring_receiver *receiver;
     struct uring_chunks chunks;
 
+    struct uring_memory memory;
     struct net_tcp tcp;
     struct uring_socket *sockets;
     struct net_slots slots;
@@ -208,9 +231,24 @@ extern const struct uring_receiver uring_receiver_oneshot;
 void uring_chunk_spare(struct uring_engine *engine, uint32_t id);
 
 /* uring_send.c */
+
+/* After enable: takes zero-copy sending out of force where the kernel does not have it. */
+void uring_send_enable(struct uring_engine *engine);
 enum base_status uring_socket_send(struct net_socket *, struct net_send_op *);
 void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
 uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
+/* A completion with IORING_CQE_F_NOTIF. */
+uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
+
+/* uring_memory.c */
+enum { URING_MEMORY_NONE = -1 };
+/* After enable; takes registered buffers out of force where they cannot be had. */
+void uring_memory_enable(struct uring_engine *engine);
+void uring_memory_close(struct uring_engine *engine);
+void uring_memory_register(struct net_engine *, void *memory, size_t bytes);
+void uring_memory_unregister(struct net_engine *, void *memory);
+/* Index of the registered buffer that holds all these bytes, or URING_MEMORY_NONE. */
+int uring_memory_find(const struct uring_engine *engine, const void *data, size_t bytes);
 
 /* uring_file.c */
 enum base_status uring_files_open(struct uring_engine *engine, uint32_t count);

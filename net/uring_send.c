@@ -1,7 +1,46 @@
-/* Sending of the io_uring engine: see the essay in uring.c. */
+/* Sending of the io_uring engine, with and without a copy.
+ *
+ * A zero-copy send has two completions: its result, and when the kernel needs the bytes no more - they are
+ * acknowledged, or the connection is gone, and no device reads them any longer - a notification. The result says by
+ * IORING_CQE_F_MORE whether a notification follows; that is so also of sends that fail or are cancelled, but not of a
+ * request refused before it ran. The request is over with its result, and a short one is continued at once; the buffers
+ * are ours again when as many notifications came as were announced. Then the operation is finished (SENT).
+ *
+ * A single piece that lies in registered memory is sent from there; pieces together are not, because kernels before 7
+ * cannot. A piece refused for lack of memory to account for its pages is sent with a copy. */
 #include <errno.h>
+#include <unistd.h>
 
 #include "net/uring.h"
+
+/* An unconnected socket is enough: where zero-copy sends exist the failure announces a notification. */
+static bool uring_zerocopy_works(struct uring_engine *engine)
+{
+    struct __kernel_timespec limit = {.tv_sec = 1};
+    struct io_uring_cqe *cqe;
+    bool more = true, works = false;
+    char byte = 0;
+
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return false;
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
+    io_uring_prep_send_zc(sqe, fd, &byte, 1, MSG_NOSIGNAL, IORING_SEND_ZC_REPORT_USAGE);
+    while (more && io_uring_submit_and_wait_timeout(&engine->ring, &cqe, 1, &limit, NULL) >= 0) {
+        more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+        works |= (cqe->flags & IORING_CQE_F_NOTIF) != 0;
+        io_uring_cqe_seen(&engine->ring, cqe);
+    }
+    close(fd);
+    return works;
+}
+
+void uring_send_enable(struct uring_engine *engine)
+{
+    if (uring_has(engine, NET_FEATURE_SEND_ZC) && !uring_zerocopy_works(engine))
+        net_engine_miss(&engine->base, NET_FEATURE_SEND_ZC,
+                        "this kernel has no zero-copy send that reports copies (Linux 6.2)");
+}
 
 enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *op)
 {
@@ -17,53 +56,119 @@ enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *
     return BASE_OK;
 }
 
-void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
+static void uring_send_zc_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe, int flags)
 {
     struct iovec *segments = socket->op->segments + socket->op_first;
-    uint32_t count = socket->op->count - socket->op_first;
 
-    if (count == 1) {
-        io_uring_prep_send(sqe, socket->fd, segments->iov_base, segments->iov_len, MSG_WAITALL | MSG_NOSIGNAL);
+    if (socket->op->count - socket->op_first > 1) {
+        io_uring_prep_sendmsg_zc(sqe, socket->fd, &socket->message, (unsigned)flags);
+        sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
         return;
     }
-    socket->message = (struct msghdr){.msg_iov = segments, .msg_iovlen = count};
-    io_uring_prep_sendmsg(sqe, socket->fd, &socket->message, MSG_WAITALL | MSG_NOSIGNAL);
+    int index = uring_memory_find(uring_engine_of(socket), segments->iov_base, segments->iov_len);
+    io_uring_prep_send_zc(sqe, socket->fd, segments->iov_base, segments->iov_len, flags, IORING_SEND_ZC_REPORT_USAGE);
+    if (index != URING_MEMORY_NONE) {
+        sqe->ioprio |= IORING_RECVSEND_FIXED_BUF;
+        sqe->buf_index = (uint16_t)index;
+    }
 }
 
-static uint32_t uring_send_finished(struct uring_socket *socket, int os_error, struct net_event *event)
+void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
-    BASE_ASSERT(socket->op->in_flight);
+    struct net_send_op *op = socket->op;
+    struct iovec *segments = op->segments + socket->op_first;
+    uint32_t count = op->count - socket->op_first;
+    const int flags = MSG_WAITALL | MSG_NOSIGNAL;
+    bool zerocopy = uring_has(uring_engine_of(socket), NET_FEATURE_SEND_ZC) && !(socket->flags & URING_SEND_COPY) &&
+                    net_zerocopy_wanted(&socket->zerocopy, net_send_left(op, socket->op_first));
+
+    socket->flags &= ~(uint32_t)(URING_SEND_COPY | URING_SEND_IS_ZC);
+    socket->message = (struct msghdr){.msg_iov = segments, .msg_iovlen = count};
+    if (zerocopy) {
+        socket->flags |= URING_SEND_IS_ZC;
+        uring_send_zc_prepare(socket, sqe, flags);
+    } else if (count == 1) {
+        io_uring_prep_send(sqe, socket->fd, segments->iov_base, segments->iov_len, flags);
+    } else {
+        io_uring_prep_sendmsg(sqe, socket->fd, &socket->message, (unsigned)flags);
+    }
+}
+
+static uint32_t uring_send_finished(struct uring_socket *socket, struct net_event *event)
+{
+    BASE_ASSERT(socket->op->in_flight && socket->notices_due == 0);
     socket->op->in_flight = 0;
     socket->op = NULL;
-    socket->stream_error = os_error;
-    if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
-        (void)shutdown(socket->fd, SHUT_WR);
+    socket->flags &= ~(uint32_t)URING_OP_OVER;
     uring_event_fill(event, NET_EVENT_SENT, socket);
-    event->os_error = os_error;
-    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
+    event->os_error = socket->op_error;
+    event->status = socket->op_error == 0 ? BASE_OK : base_status_from_errno(socket->op_error);
     event->bytes = socket->op_sent_bytes;
     return 1;
+}
+
+static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struct net_event *event)
+{
+    socket->flags |= URING_OP_OVER;
+    socket->op_error = socket->stream_error = os_error;
+    if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
+        (void)shutdown(socket->fd, SHUT_WR);
+    return socket->notices_due == 0 ? uring_send_finished(socket, event) : 0;
+}
+
+/* Takes a zero-copy send's failure as a reason to copy. False: the stream has failed. */
+static bool uring_send_copies(struct uring_socket *socket, int os_error, bool outstanding)
+{
+    if (!(socket->flags & URING_SEND_IS_ZC))
+        return false;
+    if (os_error == ENOMEM || os_error == ENOBUFS)
+        net_zerocopy_refused(socket->base.engine, &socket->zerocopy, outstanding);
+    else if (os_error == EOPNOTSUPP || os_error == EINVAL)
+        net_zerocopy_unsupported(&socket->zerocopy);
+    else
+        return false;
+    socket->flags |= URING_SEND_COPY;
+    return true;
 }
 
 uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
 {
     struct net_counters *counters = &socket->base.engine->counters;
     size_t left = net_send_left(socket->op, socket->op_first);
+    bool outstanding = socket->notices_due > socket->notices_void;
 
+    if (cqe->flags & IORING_CQE_F_MORE) {
+        socket->notices_due++;
+        socket->notices_void += cqe->res <= 0;
+        counters->zc_sends += cqe->res > 0;
+    }
     if (cqe->res >= 0) {
         counters->sent_bytes += (uint64_t)cqe->res;
         socket->op_sent_bytes += (uint64_t)cqe->res;
         if ((size_t)cqe->res == left) {
             counters->sends++;
-            return uring_send_finished(socket, 0, event);
+            return uring_send_over(socket, 0, event);
         }
         counters->short_sends++;
         net_send_advance(socket->op, &socket->op_first, (size_t)cqe->res);
     }
     if (socket->flags & URING_CLOSING)
         return 0; /* uring_socket_finish says CANCELLED */
-    if (cqe->res < 0 && cqe->res != -EINTR && cqe->res != -EAGAIN)
-        return uring_send_finished(socket, -cqe->res, event);
+    if (cqe->res < 0 && cqe->res != -EINTR && cqe->res != -EAGAIN && !uring_send_copies(socket, -cqe->res, outstanding))
+        return uring_send_over(socket, -cqe->res, event);
     uring_socket_want(socket, URING_SEND);
     return 0;
+}
+
+uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
+{
+    bool copied = ((uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED) != 0;
+
+    BASE_ASSERT(socket->notices_due > 0);
+    socket->notices_due--;
+    if (copied && socket->notices_void > 0) /* a send that failed has used nothing, and that is said the same way */
+        socket->notices_void--;
+    else
+        net_zerocopy_told(socket->base.engine, &socket->zerocopy, 1, copied);
+    return socket->notices_due == 0 && (socket->flags & URING_OP_OVER) ? uring_send_finished(socket, event) : 0;
 }

@@ -62,7 +62,8 @@ static void uring_socket_release(struct uring_socket *socket)
     struct uring_engine *engine = uring_engine_of(socket);
     int none = -1;
 
-    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->op == NULL && socket->chunk == URING_CHUNK_NONE);
+    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->notices_due == 0 && socket->op == NULL &&
+                socket->chunk == URING_CHUNK_NONE);
     net_list_unlink(&socket->todo);
     net_list_unlink(&socket->timed);
     net_list_unlink(&socket->finished);
@@ -136,15 +137,22 @@ void uring_socket_shutdown(struct net_socket *base)
     if (socket->flags & URING_CLOSING)
         return;
     socket->flags |= URING_FIN_AFTER_SEND;
-    if (socket->op == NULL)
+    if (socket->op == NULL || (socket->flags & URING_OP_OVER))
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
-/* The kernel holds nothing of a closing socket any more: its last events may come. */
+/* When the kernel holds nothing of a closing socket any more its last events may come. Buffers of zero-copy sends come
+ * back when the peer has acknowledged them, which it need never do: after a while the connection is reset. */
 static void uring_socket_settle(struct uring_socket *socket)
 {
-    if ((socket->flags & URING_CLOSING) && socket->armed == 0 && socket->wants == 0)
+    if (!(socket->flags & URING_CLOSING) || socket->armed != 0 || socket->wants != 0)
+        return;
+    if (socket->notices_due == 0) {
         net_list_append(&uring_engine_of(socket)->finished, &socket->finished);
+    } else if (!(socket->flags & URING_JOINING)) {
+        socket->flags |= URING_JOINING;
+        uring_socket_set_deadline(socket, socket->base.engine->now_ns + NET_ZEROCOPY_JOIN_NS);
+    }
 }
 
 void uring_socket_close(struct net_socket *base, _Bool abort)
@@ -251,6 +259,8 @@ static void uring_socket_expired(struct uring_socket *socket)
     if (socket->flags & URING_CLOSING) {
         if (socket->armed != 0 && !((socket->armed | socket->wants) & URING_BIT(URING_CANCEL)))
             uring_socket_want(socket, URING_CANCEL);
+        else if (socket->flags & URING_JOINING)
+            net_tcp_stop(socket->fd, true);
     } else if (socket->flags & URING_LISTENER) {
         uring_socket_want(socket, URING_ACCEPT);
     } else if ((socket->flags & URING_CONNECTING) && !(socket->armed & URING_BIT(URING_CANCEL))) {
@@ -353,10 +363,15 @@ uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_urin
         engine->receiver->discard(engine, NULL, cqe);
         return 0;
     }
-    BASE_ASSERT(socket->armed & URING_BIT(kind));
-    if (!(cqe->flags & IORING_CQE_F_MORE))
-        socket->armed &= ~URING_BIT(kind);
-    uint32_t events = uring_complete[kind](socket, cqe, event);
+    uint32_t events;
+    if (cqe->flags & IORING_CQE_F_NOTIF) {
+        events = uring_send_notified(socket, cqe, event);
+    } else {
+        BASE_ASSERT(socket->armed & URING_BIT(kind));
+        if (!(cqe->flags & IORING_CQE_F_MORE) || kind == URING_SEND) /* more of a send is its notification */
+            socket->armed &= ~URING_BIT(kind);
+        events = uring_complete[kind](socket, cqe, event);
+    }
     uring_socket_settle(socket);
     return events;
 }
