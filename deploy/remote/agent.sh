@@ -127,12 +127,12 @@ agent_version()
     echo "version=${text##* }"
 }
 
-# agent_key: 32 bytes from standard input.
+# agent_key: the key's file from standard input, 64 digits and a line end.
 agent_key()
 {
     agent_lock
-    (umask 077 && head -c 32 >"$FOLDER/key.new")
-    [ "$(wc -c <"$FOLDER/key.new")" -eq 32 ] || fail 1 "the key did not arrive whole"
+    (umask 077 && head -c 65 >"$FOLDER/key.new")
+    [ "$(wc -c <"$FOLDER/key.new")" -eq 65 ] || fail 1 "the key did not arrive whole"
     mv "$FOLDER/key.new" "$FOLDER/key"
 }
 

@@ -82,6 +82,7 @@ class Cluster:
             words += ["--workers", str(workers)] if workers else []
             words += ["--memory", str(self.options["memory"])] if self.options["memory"] else []
             words += ["--engine", self.options["engine"]] if self.options["engine"] else []
+        words += ["--key", os.path.join(self.folder(host), "key")]
         return transport.step(host) + words if self.record["via"] == "slurm" else words
 
     def client(self, *words, timeout=10):
@@ -94,7 +95,8 @@ class Cluster:
             return None
 
     def environment(self):
-        return {**os.environ, "MILLRACE_COORDINATOR": self.coordinator()}
+        return {**os.environ, "MILLRACE_COORDINATOR": self.coordinator(),
+                "MILLRACE_KEY": os.path.join(self.state, "key")}
 
     # Steps of `up`
 
@@ -184,6 +186,12 @@ class Cluster:
             raise Failure(1, f"{fold(other)}: version {', '.join(sorted(set(other.values())))}, and this client is"
                              f" {version}: they must be the same")
 
+    def push_key(self):
+        """Every host gets the cluster's key, over standard input."""
+        key = b"" if self.dry_run else self.store.key()
+        if failed(self.transport.each(self.hosts, lambda host: self.transport.run(host, "key", payload=key))):
+            raise Failure(1, "the key did not get everywhere; nothing was started")
+
     def start(self, member, host):
         return self.transport.run(host, "start", member, *self.command(member, host), keeper=True)
 
@@ -194,6 +202,7 @@ class Cluster:
 
     def up(self, timeout, fresh):
         self.push(self.prepare(fresh))
+        self.push_key()
         if self.start_all() or not self.wait_ready(timeout):
             self.report_unready()
             raise Failure(3, f"cluster {self.name} is not complete; deploy/cluster logs --name {self.name} says more,"

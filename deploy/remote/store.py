@@ -2,7 +2,7 @@
 
     settings       via=..., by which deploy/cluster knows whose cluster it is
     cluster.json   hosts and options, as `up` was asked for them; what it found out
-    key            the cluster's key, 32 random bytes
+    key            the cluster's key, 32 random bytes in hexadecimal
     steps/NODE/    with Slurm: the pid files and logs of the steps that keep the daemons
 
 The folder itself is the lock, as it is for clusters on this machine.
@@ -10,6 +10,7 @@ The folder itself is the lock, as it is for clusters on this machine.
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import time
 from dataclasses import asdict
@@ -18,6 +19,7 @@ from hosts import Host
 from transport import Failure
 
 LOCK_SECONDS = 120
+KEY_BYTES = 32
 
 
 def root():
@@ -93,11 +95,12 @@ class Store:
         self._write("settings", f"via={record['via']}\n".encode())
 
     def key(self):
-        """The key's path; made when there is none."""
+        """The key; made when there is none."""
         path = os.path.join(self.state, "key")
         if not os.path.exists(path):
-            self._write("key", os.urandom(32))
-        return path
+            self._write("key", secrets.token_hex(KEY_BYTES).encode() + b"\n")
+        with open(path, "rb") as file:
+            return file.read()
 
     def _write(self, name, data):
         path = os.path.join(self.state, name)

@@ -5,7 +5,8 @@
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)
-LAB=millrace-t$$
+# Not millrace-..., where daemons would do without a key.
+LAB=mr$$
 # shellcheck source=tests/deploy/lab.bash
 source tests/deploy/lab.bash
 # shellcheck source=tests/deploy/checks.bash
@@ -86,6 +87,19 @@ mends()
     status_is 'members[3]["state"] == "dead"' && cluster up && status_is 'all(m["ready"] for m in members)'
 }
 
+# The key is everywhere, the same, closed to others, on no command line; without it nobody gets an answer.
+has_a_key()
+{
+    local file key=/run/millrace/$LAB/key
+    for file in "$key" "$WORK"/hosts/n0[1-3]/millrace/remote/"$LAB"/n0?/key; do
+        [ "$(stat -c '%a %s' "$file")" = '600 65' ] && cmp "$key" "$file" || return 1
+    done
+    "$MILLRACE_BIN/millrace" key "$WORK/other-key" || return 1
+    expect 3 lab "$MILLRACE_BIN/millrace" nodes --coordinator "$LAB_NET.1:7400" &&
+        expect 3 lab "$MILLRACE_BIN/millrace" nodes --coordinator "$LAB_NET.1:7400" --key "$WORK/other-key" &&
+        lab "$MILLRACE_BIN/millrace" nodes --coordinator "$LAB_NET.1:7400" --key "$key"
+}
+
 goes_down()
 {
     cluster down --dry-run >"$WORK/said" && grep -q '^n01: ssh .*: down$' "$WORK/said" &&
@@ -122,6 +136,7 @@ elif [ ! -x /usr/sbin/sshd ]; then
 else
     lab_begin 3
     check "ssh: check, and up from a file" goes_up
+    check "ssh: the key is everywhere, and nothing goes without" has_a_key
     check "ssh: run gives output and exit code, and keeps a record" runs_and_records
     check "ssh: logs in one stream" shows_logs
     check "ssh: restart, and up of a dead node" mends
