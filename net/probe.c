@@ -22,7 +22,13 @@
 
 /* Tools ------------------------------------------------------------------------------------------------------------ */
 
-enum { PROBE_ENTRIES = 16, PROBE_PAGE_BYTES = 4096 };
+enum {
+    PROBE_ENTRIES = 16,
+    PROBE_PAGE_BYTES = 4096,
+    PROBE_TURNS = 8, /* of one try that finds too little memory, with a pause between */
+    PROBE_PAUSE_US = 10000,
+    PROBE_PATIENCE = 40 /* pauses in all */
+};
 
 int probe_ring(struct io_uring *ring, unsigned flags)
 {
@@ -362,6 +368,7 @@ static probe_try *const tries[NET_PROBE_COUNT] = {
     [NET_PROBE_BUNDLE] = probe_bundle,
     [NET_PROBE_INCREMENTAL] = probe_incremental,
     [NET_PROBE_BUNDLE_INCREMENTAL] = probe_bundle_incremental,
+    [NET_PROBE_RECV_ZC] = probe_receive_zc,
     [NET_PROBE_RECV_ZC_COPY] = probe_receive_zc_copy,
     [NET_PROBE_SEND_ZC] = probe_send_zc,
     [NET_PROBE_SEND_ZC_FIXED] = probe_send_zc_fixed,
@@ -392,8 +399,9 @@ static void explain(enum net_probe_id id, int os_error, struct net_probe_result 
     case EACCES:
         result->state = NET_PROBE_STATE_FORBIDDEN;
         snprintf(why, sizeof result->why, "%s",
-                 id == NET_PROBE_RECV_ZC_COPY ? "needs CAP_NET_ADMIN"
-                                              : "not permitted: look at the seccomp profile and the security policy");
+                 id == NET_PROBE_RECV_ZC || id == NET_PROBE_RECV_ZC_COPY
+                     ? "needs CAP_NET_ADMIN"
+                     : "not permitted: look at the seccomp profile and the security policy");
         break;
     case ENOMEM:
     case ENOBUFS:
@@ -415,10 +423,23 @@ static void explain(enum net_probe_id id, int os_error, struct net_probe_result 
     }
 }
 
-static void probe_run_one(enum net_probe_id id, struct net_probe_result *result)
+/* The kernel takes a ring's memory off the account of the user a little after the ring is gone: where little may be
+ * locked, a try can fail for the one before it. */
+static int try_patiently(enum net_probe_id id, uint32_t *patience, struct net_probe_result *result)
 {
-    *result = (struct net_probe_result){.state = NET_PROBE_STATE_WORKS};
-    const int failure = tries[id](result);
+    for (uint32_t turn = 0;; turn++) {
+        *result = (struct net_probe_result){.state = NET_PROBE_STATE_WORKS};
+        const int failure = tries[id](result);
+        if ((failure != -ENOMEM && failure != -ENOBUFS) || turn == PROBE_TURNS || *patience == 0)
+            return failure;
+        (*patience)--;
+        usleep(PROBE_PAUSE_US);
+    }
+}
+
+static void probe_run_one(enum net_probe_id id, uint32_t *patience, struct net_probe_result *result)
+{
+    const int failure = try_patiently(id, patience, result);
     if (failure >= 0)
         return;
     result->os_error = -failure;
@@ -432,11 +453,12 @@ static void probe_run_one(enum net_probe_id id, struct net_probe_result *result)
 
 void net_probe_run(struct net_probe *probe)
 {
+    uint32_t patience = PROBE_PATIENCE;
     for (int id = 0; id < NET_PROBE_COUNT; id++) {
         struct net_probe_result *result = &probe->result[id];
         const struct net_probe_result *first = &probe->result[NET_PROBE_URING];
         if (id == NET_PROBE_URING || !needs_uring((enum net_probe_id)id) || first->state == NET_PROBE_STATE_WORKS) {
-            probe_run_one((enum net_probe_id)id, result);
+            probe_run_one((enum net_probe_id)id, &patience, result);
         } else {
             *result = (struct net_probe_result){.state = NET_PROBE_STATE_UNTRIED};
             snprintf(result->why, sizeof result->why, "no io_uring here");
@@ -472,7 +494,7 @@ void net_probe_socket(struct net_probe_socket *socket_facts)
     if (getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &number, &bytes) == 0)
         socket_facts->nodelay = number != 0;
     if (getsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &number, &bytes) == 0)
-        socket_facts->notsent_lowat_bytes = (uint32_t)number;
+        socket_facts->notsent_lowat_bytes = number == -1 ? 0 : (uint32_t)number;
     close(fd);
 }
 

@@ -3,7 +3,8 @@
  * what is missing.
  *
  * Everything is tried on the calling thread with rings, sockets (over the loopback interface) and memory of its own,
- * which are gone when the call returns. Every wait has a limit; all of it takes well below a second. */
+ * which are gone when the call returns. Every wait has a limit; all of it takes well below a second, but where a kernel does
+ * not answer. */
 #ifndef MILLRACE_NET_PROBE_H
 #define MILLRACE_NET_PROBE_H
 
@@ -39,7 +40,8 @@
     X(BUNDLE, "bundle", RECEIVE, "several buffers in one completion, in order", "6.10")                                \
     X(INCREMENTAL, "incremental", RECEIVE, "buffers consumed piece by piece, in order", "6.12")                        \
     X(BUNDLE_INCREMENTAL, "bundle-incremental", RECEIVE, "both together, in order", "6.12")                            \
-    X(RECV_ZC_COPY, "recv-zc-copy", RECEIVE, "the zero-copy receive interface without a card", "7.0")                  \
+    X(RECV_ZC, "recv-zc", RECEIVE, "zero-copy receive from a queue of a card", "6.15")                                 \
+    X(RECV_ZC_COPY, "recv-zc-copy", RECEIVE, "zero-copy receive's interface, copying, on any card", "7.0")             \
     X(SEND_ZC, "send-zc", SEND, "zero-copy send", "6.0")                                                               \
     X(SEND_ZC_FIXED, "send-zc-fixed", SEND, "zero-copy send from registered memory", "6.0")                            \
     X(SENDMSG_ZC, "sendmsg-zc", SEND, "zero-copy send of several segments", "6.1")                                     \
@@ -119,7 +121,7 @@ struct net_probe_socket {
     bool congestion_settable;    /* false: the default stayed because none of ours could be set */
     uint32_t send_buffer_bytes, recv_buffer_bytes;
     bool nodelay;
-    uint32_t notsent_lowat_bytes; /* UINT32_MAX: no limit */
+    uint32_t notsent_lowat_bytes; /* 0: no limit */
 };
 
 void net_probe_socket(struct net_probe_socket *socket);

@@ -193,6 +193,10 @@ static void little_locked_memory_is_named(void **state)
     expect(&probe, NET_PROBE_URING, NET_PROBE_STATE_WORKS, "");
     expect(&probe, NET_PROBE_ENGINE_RING, NET_PROBE_STATE_LIMITED, "ulimit -l");
     assert_int_equal(probe.result[NET_PROBE_ENGINE_RING].os_error, ENOMEM);
+    /* What fits is not blamed on what was tried before it. */
+    expect(&probe, NET_PROBE_REGISTERED_FILES, NET_PROBE_STATE_WORKS, "");
+    expect(&probe, NET_PROBE_MSG_RING, NET_PROBE_STATE_WORKS, "");
+    expect(&probe, NET_PROBE_MULTISHOT_RECEIVE, NET_PROBE_STATE_WORKS, "");
 }
 
 /* A fresh network namespace has a loopback interface that is down. */
