@@ -16,6 +16,7 @@
     X(JOBS, "jobs", "list the jobs the coordinator remembers")                                                         \
     X(ENGINES, "engines", "list the engines to choose from, the rungs of the ladder")                                  \
     X(KEY, "key", "make a key, which a cluster needs to listen on a real network")                                     \
+    X(DOCTOR, "doctor", "say what this machine gives to Millrace, and what to change")                                 \
     X(VERSION, "version", "print the version of this program")
 
 enum cluster_command {
@@ -30,6 +31,7 @@ struct cluster_client_args {
     const char *coordinator; /* borrowed from argv or the environment */
     const char *key;         /* path of the key as argv says, or NULL; borrowed */
     const char *file;        /* key: the file to make; borrowed */
+    const char *interface;   /* doctor: the one to bind a queue of, or NULL; borrowed */
     bool json;
     struct cluster_submit submit; /* join, shuffle; owned */
 };

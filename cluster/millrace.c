@@ -8,6 +8,7 @@
 
 #include "cluster/client.h"
 #include "cluster/client_args.h"
+#include "cluster/doctor.h"
 #include "cluster/key_option.h"
 #include "cluster/report.h"
 
@@ -151,10 +152,37 @@ static int run_engines(const struct cluster_client_args *args)
     return CLUSTER_EXIT_OK;
 }
 
+static int run_doctor(const struct cluster_client_args *args)
+{
+    struct base_error error = {0};
+    struct doctor_facts *facts = calloc(1, sizeof *facts);
+    struct doctor_findings *findings = calloc(1, sizeof *findings);
+    int code = CLUSTER_EXIT_FAILED;
+    if (!facts || !findings) {
+        base_error_set(&error, BASE_NO_MEMORY, "no memory for what there is to say");
+        tell(&error);
+        goto out;
+    }
+    if (doctor_gather(args->interface, facts, &error) != BASE_OK) {
+        code = give_failure(args, &error, CLUSTER_EXIT_USAGE);
+        goto out;
+    }
+    doctor_judge(facts, findings);
+    code = doctor_is_well(findings) ? CLUSTER_EXIT_OK : CLUSTER_EXIT_FAILED;
+    if (args->json)
+        code = give(doctor_json(facts, findings), code);
+    else
+        doctor_print(facts, findings, stdout);
+out:
+    free(findings);
+    free(facts);
+    return code;
+}
+
 static int (*const commands[CLUSTER_COMMAND_COUNT])(const struct cluster_client_args *args) = {
     [CLUSTER_COMMAND_JOIN] = run_job,  [CLUSTER_COMMAND_SHUFFLE] = run_job,     [CLUSTER_COMMAND_NODES] = run_list,
     [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version, [CLUSTER_COMMAND_ENGINES] = run_engines,
-    [CLUSTER_COMMAND_KEY] = run_key,
+    [CLUSTER_COMMAND_KEY] = run_key,   [CLUSTER_COMMAND_DOCTOR] = run_doctor,
 };
 
 int main(int argc, char **argv)

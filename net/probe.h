@@ -3,8 +3,8 @@
  * what is missing.
  *
  * Everything is tried on the calling thread with rings, sockets (over the loopback interface) and memory of its own,
- * which are gone when the call returns. Every wait has a limit; all of it takes well below a second, but where a kernel does
- * not answer. */
+ * which are gone when the call returns. Every wait has a limit; all of it takes well below a second, but where a kernel
+ * does not answer. */
 #ifndef MILLRACE_NET_PROBE_H
 #define MILLRACE_NET_PROBE_H
 

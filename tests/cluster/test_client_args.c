@@ -278,8 +278,9 @@ static void expect_in_manual(const char *page, const struct argp *argp, const ch
 static void the_manual_knows_every_option(void **state)
 {
     (void)state;
-    static const char *const pages[CLUSTER_COMMAND_COUNT] = {
-        [CLUSTER_COMMAND_JOIN] = "millrace-join.1", [CLUSTER_COMMAND_SHUFFLE] = "millrace-shuffle.1"};
+    static const char *const pages[CLUSTER_COMMAND_COUNT] = {[CLUSTER_COMMAND_JOIN] = "millrace-join.1",
+                                                             [CLUSTER_COMMAND_SHUFFLE] = "millrace-shuffle.1",
+                                                             [CLUSTER_COMMAND_DOCTOR] = "millrace-doctor.1"};
     for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++) {
         if (!pages[i])
             continue;

@@ -1,0 +1,65 @@
+#include "cluster/json_out.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void json_out_put(struct json_out *out, json_t *object, const char *key, json_t *value)
+{
+    out->failed |= json_object_set_new(object, key, value) != 0;
+}
+
+void json_out_append(struct json_out *out, json_t *array, json_t *value)
+{
+    out->failed |= json_array_append_new(array, value) != 0;
+}
+
+json_t *json_out_text(const char *text)
+{
+    if (!text)
+        text = "";
+    json_t *string = json_string(text);
+    if (string)
+        return string;
+    char *plain = strdup(text);
+    if (!plain)
+        return NULL;
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    string = json_string(plain);
+    free(plain);
+    return string;
+}
+
+void json_out_put_text(struct json_out *out, json_t *object, const char *key, const char *text)
+{
+    json_out_put(out, object, key, json_out_text(text));
+}
+
+void json_out_put_text_or_null(struct json_out *out, json_t *object, const char *key, const char *text)
+{
+    json_out_put(out, object, key, text && *text ? json_out_text(text) : json_null());
+}
+
+void json_out_put_count(struct json_out *out, json_t *object, const char *key, uint64_t count)
+{
+    json_out_put(out, object, key, json_integer(count > INT64_MAX ? INT64_MAX : (json_int_t)count));
+}
+
+void json_out_put_real(struct json_out *out, json_t *object, const char *key, double number)
+{
+    json_out_put(out, object, key, isfinite(number) ? json_real(number) : json_null());
+}
+
+void json_out_put_bool(struct json_out *out, json_t *object, const char *key, bool value)
+{
+    json_out_put(out, object, key, json_boolean(value));
+}
+
+char *json_out_finish(const struct json_out *out, json_t *object)
+{
+    char *text = out->failed || !object ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    json_decref(object);
+    return text;
+}
