@@ -44,18 +44,19 @@ struct net_engine_config {
     uint32_t sockets_max;      /* sockets open at once, listeners included */
     uint32_t file_ops_max;     /* file operations in flight at once */
     uint32_t recv_chunk_bytes; /* size of one receive chunk */
-    uint32_t recv_chunk_count; /* chunks shared by all sockets (rounded up to a power of two by io_uring) */
+    uint32_t recv_chunk_count; /* chunks shared by all sockets; rungs without provided buffers add one a socket */
     struct net_socket_settings socket;
     struct base_governor *governor; /* receive chunks are drawn from it */
 };
 
 /* A piece of received bytes. It belongs to whoever got the event until net_chunk_release. While no chunk is free the
  * engine stops receiving and TCP carries the pressure back to the senders: holding chunks is how a worker says "busy".
- */
+ * On a rung with incremental buffers several pieces may lie in one chunk, which is free when all are released: there
+ * more than recv_chunk_count pieces can be out. On every rung, whoever holds fewer than that goes on receiving. */
 struct net_chunk {
     uint8_t *data;
     uint32_t bytes;
-    uint32_t capacity; /* bytes of the buffer; bytes/capacity is the fill ratio */
+    uint32_t capacity; /* bytes of the whole chunk; bytes/capacity is the fill ratio */
     uint32_t id;       /* the engine's */
 };
 

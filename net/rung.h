@@ -38,31 +38,35 @@ enum net_feature {
 #undef X
 };
 
-/* X(name, word, features, idea) in the ladder's order. Each rung is the one before plus one idea; only the provided
- * buffers of URING_MULTISHOT take the place of registered receive memory, which the kernel does not take together. AUTO
- * and URING come first and last: they choose among the rungs. */
+/* X(name, word, features, idea) in the ladder's order. AUTO and URING come first and last: they choose among the
+ * rungs. */
 #define NET_RUNG_LIST(X)                                                                                               \
     X(EPOLL, "epoll", 0, "readiness: edge-triggered epoll, as an expert writes it")                                    \
     X(EPOLL_ZC, "epoll-zc", NET_FEATURE_SEND_ZC, "sends from our memory (MSG_ZEROCOPY), completed when it is free")    \
-    X(URING_NAIVE, "uring-naive", NET_FEATURE_URING, "the epoll loop's calls replaced by requests, one enter each")    \
-    X(URING_DEFER, "uring-defer", NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT,          \
+    X(URING_NAIVE, "uring-naive", NET_RUNG_NAIVE, "the epoll loop's calls replaced by requests, one enter each")       \
+    X(URING_DEFER, "uring-defer", NET_RUNG_DEFER,                                                                      \
       "completions are worked on when the owner asks, and a turn submits once")                                        \
-    X(URING_FIXED, "uring-fixed",                                                                                      \
-      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
-          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_REGISTERED_BUFFERS,                                               \
+    X(URING_FIXED, "uring-fixed", NET_RUNG_FIXED,                                                                      \
       "ring, sockets and receive memory are registered once instead of looked up each time")                           \
-    X(URING_MULTISHOT, "uring-multishot",                                                                              \
-      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
-          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
+    X(URING_MULTISHOT, "uring-multishot", NET_RUNG_MULTISHOT,                                                          \
       "one request serves many receives, from a ring of provided buffers")                                             \
-    X(URING_SEND_ZC, "uring-send-zc",                                                                                  \
-      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
-          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS, \
+    X(URING_BUNDLE, "uring-bundle", NET_RUNG_BUNDLE,                                                                   \
+      "one completion fills several chunks, and a chunk is filled by several completions")                             \
+    X(URING_SEND_ZC, "uring-send-zc", NET_RUNG_SEND_ZC,                                                                \
       "sends from our memory, registered with the ring, completed when it is free")                                    \
-    X(URING, "uring",                                                                                                  \
-      NET_FEATURE_URING | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT | NET_FEATURE_REGISTERED_RING |       \
-          NET_FEATURE_REGISTERED_FILES | NET_FEATURE_MULTISHOT,                                                        \
-      "the best set for this machine and this traffic")
+    X(URING, "uring", NET_RUNG_MULTISHOT, "the best set for this machine and this traffic")
+
+/* What the rungs on io_uring consist of. Each is the one before plus one idea; only the provided buffers of MULTISHOT
+ * take the place of registered receive memory, which the kernel does not combine. */
+enum net_rung_features {
+    NET_RUNG_NAIVE = NET_FEATURE_URING,
+    NET_RUNG_DEFER = NET_RUNG_NAIVE | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT,
+    NET_RUNG_REGISTERED = NET_RUNG_DEFER | NET_FEATURE_REGISTERED_RING | NET_FEATURE_REGISTERED_FILES,
+    NET_RUNG_FIXED = NET_RUNG_REGISTERED | NET_FEATURE_REGISTERED_BUFFERS,
+    NET_RUNG_MULTISHOT = NET_RUNG_REGISTERED | NET_FEATURE_MULTISHOT,
+    NET_RUNG_BUNDLE = NET_RUNG_MULTISHOT | NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL,
+    NET_RUNG_SEND_ZC = NET_RUNG_BUNDLE | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS
+};
 
 enum net_engine_kind {
     NET_ENGINE_AUTO, /* URING, or EPOLL where io_uring is forbidden */

@@ -230,6 +230,11 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
             break;
         count += uring_dispatch(engine, cqe, &events[count]);
         seen++;
+        if (engine->unfolding.left > 0) {
+            count += engine->receiver->resume(engine, &events[count], max - count);
+            if (engine->unfolding.left > 0)
+                break;
+        }
     }
     io_uring_cq_advance(&engine->ring, seen);
     engine->base.counters.completions += seen;
@@ -245,7 +250,8 @@ static uint32_t uring_reap(struct uring_engine *engine, struct net_event *events
 static uint64_t uring_wait_limit(struct uring_engine *engine, uint64_t wait_ns)
 {
     if (io_uring_cq_ready(&engine->ring) > 0 || !net_list_empty(&engine->finished) || !net_list_empty(&engine->todo) ||
-        !net_list_empty(&engine->files_todo) || uring_receive_hungry(engine) || net_wake_pending(&engine->wake))
+        !net_list_empty(&engine->files_todo) || uring_receive_hungry(engine) || engine->unfolding.left > 0 ||
+        net_wake_pending(&engine->wake))
         return 0;
     if (net_list_empty(&engine->timed))
         return wait_ns;

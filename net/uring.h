@@ -76,6 +76,21 @@ struct uring_file {
     uint32_t generation;
 };
 
+/* A chunk of a rung that shares chunks between completions: uring_bundle.c. */
+struct uring_provided {
+    uint32_t used; /* bytes the kernel has filled, as far as completions seen tell */
+    uint32_t lent; /* pieces of it that the user holds */
+    bool done;     /* the kernel fills no more of it */
+};
+
+/* A completion that was handed out in part. */
+struct uring_unfolding {
+    struct uring_socket *socket; /* NULL, or of another generation: nobody wants the rest */
+    uint32_t generation;
+    uint32_t left; /* bytes; 0: none */
+    bool more;     /* the kernel goes on filling the last chunk */
+};
+
 /* The receive chunks of an engine: one piece of memory, cut into `count`. */
 struct uring_chunks {
     uint8_t *data;
@@ -88,6 +103,10 @@ struct uring_chunks {
     bool enabled;
     struct io_uring_buf_ring *ring; /* what multishot receives draw from; NULL: none */
     uint32_t ring_entries;
+    struct uring_provided *provided; /* of each chunk, where completions share them */
+    uint16_t *order;                 /* and the order in which the kernel has them, around ring_entries */
+    uint32_t order_head, order_tail;
+    bool disordered; /* the kernel did not keep to it */
     uint32_t *spare; /* without a ring: chunks that nobody holds, last in first out */
     uint32_t spare_count;
 };
@@ -133,6 +152,7 @@ struct uring_engine {
     struct base_governor *governor;
     const struct uring_receiver *receiver;
     struct uring_chunks chunks;
+    struct uring_unfolding unfolding;
 
     struct uring_memory memory;
     struct net_tcp tcp;
@@ -217,6 +237,8 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
 void uring_receive_again(struct uring_socket *socket);
 /* Lets go of what a closing socket holds or waits for; a receive that is armed is left to its last completion. */
 void uring_receive_stop(struct uring_socket *socket);
+/* Ends the stream: by the peer's FIN (0) or an error. */
+uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct net_event *event);
 /* Counts a piece and writes its event. */
 void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data, uint32_t bytes,
                         struct net_event *event);
@@ -224,6 +246,14 @@ void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data,
 bool uring_receive_hungry(const struct uring_engine *engine);
 
 extern const struct uring_receiver uring_receiver_multishot;
+
+/* uring_bundle.c */
+extern const struct uring_receiver uring_receiver_bundle;
+/* Gives a chunk to the kernel as its last. */
+void uring_bundle_provide(struct uring_engine *engine, uint32_t id);
+/* Why this kernel's bundles and incremental buffers cannot be used; NULL: they work, or are missing and say so
+ * themselves. Tried once per process. */
+const char *uring_bundle_broken(void);
 
 /* uring_oneshot.c */
 extern const struct uring_receiver uring_receiver_oneshot;

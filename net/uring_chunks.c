@@ -12,37 +12,137 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/uring.h"
 
-enum { URING_CHUNK_ALIGN = 64 };
+enum {
+    URING_CHUNK_ALIGN = 64,
+    URING_CHUNK_REST = 16 /* less than one part in so many is a rest too small to receive into */
+};
 
 /* What the kernel takes as one registered buffer. */
 #define URING_REGISTERED_BYTES_MAX (UINT64_C(1) << 30)
 
+static int uring_ring_register(struct uring_engine *engine, uint32_t flags, uint32_t left_min_bytes)
+{
+    struct io_uring_buf_reg registration = {.ring_addr = (uintptr_t)engine->chunks.ring,
+                                            .ring_entries = engine->chunks.ring_entries,
+                                            .bgid = URING_CHUNK_GROUP,
+                                            .flags = (uint16_t)flags,
+                                            .min_left = left_min_bytes};
+    return io_uring_register_buf_ring(&engine->ring, &registration, 0);
+}
+
+/* With incremental buffers if they are to be had, best with an end to them: a rest too small to be worth a completion
+ * is left (newer kernels). */
+static int uring_ring_register_best(struct uring_engine *engine)
+{
+    const uint32_t left_min_bytes = engine->chunks.chunk_bytes / URING_CHUNK_REST;
+
+    if (uring_has(engine, NET_FEATURE_INCREMENTAL)) {
+        int result = uring_ring_register(engine, IOU_PBUF_RING_INC, left_min_bytes);
+        if (result == -EINVAL && left_min_bytes > 0)
+            result = uring_ring_register(engine, IOU_PBUF_RING_INC, 0);
+        if (result != -EINVAL)
+            return result;
+    }
+    const int result = uring_ring_register(engine, 0, 0);
+    if (result == 0 && uring_has(engine, NET_FEATURE_INCREMENTAL))
+        net_engine_miss(&engine->base, NET_FEATURE_INCREMENTAL, "this kernel is too old (needs Linux 6.12)");
+    return result;
+}
+
+static void uring_ring_close(struct uring_chunks *chunks)
+{
+    if (chunks->ring != NULL)
+        munmap(chunks->ring, chunks->ring_entries * sizeof(struct io_uring_buf));
+    chunks->ring = NULL;
+}
+
+static const char *uring_ring_refusal(int os_error)
+{
+    if (os_error == ENOMEM)
+        return "no locked memory left for the ring of receive chunks: raise ulimit -l";
+    if (os_error == EINVAL)
+        return "this kernel's io_uring has no provided buffer rings (Linux 5.19)";
+    return strerror(os_error);
+}
+
+/* What goes with multishot receives goes without them. */
+static void uring_ring_miss(struct uring_engine *engine, const char *why)
+{
+    net_engine_miss(&engine->base, NET_FEATURE_MULTISHOT, why);
+    engine->base.features &= ~(uint32_t)(NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL);
+}
+
 static void uring_ring_open(struct uring_engine *engine, uint32_t count)
 {
     struct uring_chunks *chunks = &engine->chunks;
-    uint32_t entries = 1;
-    int result = 0;
 
     /* A kernel without multishot receives refuses the first one only when it is armed; one that has either of these
      * has them, too. */
     if (!(engine->ring.features & IORING_FEAT_REG_REG_RING) && !uring_has(engine, NET_FEATURE_DEFER_TASKRUN)) {
-        net_engine_miss(&engine->base, NET_FEATURE_MULTISHOT, "this kernel is too old (needs Linux 6.0)");
+        uring_ring_miss(engine, "this kernel is too old (needs Linux 6.0)");
         return;
     }
-    while (entries < count)
-        entries *= 2;
-    chunks->ring = io_uring_setup_buf_ring(&engine->ring, entries, URING_CHUNK_GROUP, 0, &result);
-    chunks->ring_entries = entries;
-    if (chunks->ring == NULL)
-        net_engine_miss(&engine->base, NET_FEATURE_MULTISHOT,
-                        result == -ENOMEM   ? "no locked memory left for the ring of receive chunks: raise ulimit -l"
-                        : result == -EINVAL ? "this kernel's io_uring has no provided buffer rings (Linux 5.19)"
-                                            : strerror(-result));
+    chunks->ring_entries = 1;
+    while (chunks->ring_entries < count)
+        chunks->ring_entries *= 2;
+    void *pages = mmap(NULL, chunks->ring_entries * sizeof(struct io_uring_buf), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    chunks->ring = pages == MAP_FAILED ? NULL : pages;
+    const int result = chunks->ring == NULL ? -ENOMEM : uring_ring_register_best(engine);
+    if (result < 0) {
+        uring_ring_miss(engine, uring_ring_refusal(-result));
+        uring_ring_close(chunks);
+    } else {
+        io_uring_buf_ring_init(chunks->ring);
+    }
+}
+
+/* Takes what this kernel has not, or has wrong, out of the features. */
+static void uring_bundle_check(struct uring_engine *engine)
+{
+    const uint32_t both = NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL;
+
+    if (!(engine->base.features & both))
+        return;
+    const char *broken = uring_bundle_broken();
+    if (broken != NULL) {
+        net_engine_miss(&engine->base, NET_FEATURE_BUNDLE, broken);
+        net_engine_miss(&engine->base, NET_FEATURE_INCREMENTAL, broken);
+    } else if (uring_has(engine, NET_FEATURE_BUNDLE) && !(engine->ring.features & IORING_FEAT_RECVSEND_BUNDLE)) {
+        net_engine_miss(&engine->base, NET_FEATURE_BUNDLE, "this kernel is too old (needs Linux 6.10)");
+    }
+}
+
+static const struct uring_receiver *uring_receiver_choose(const struct uring_engine *engine)
+{
+    if (!uring_has(engine, NET_FEATURE_MULTISHOT))
+        return &uring_receiver_oneshot;
+    if (uring_has(engine, NET_FEATURE_BUNDLE) || uring_has(engine, NET_FEATURE_INCREMENTAL))
+        return &uring_receiver_bundle;
+    return &uring_receiver_multishot;
+}
+
+static enum base_status uring_chunks_tables(struct uring_engine *engine, struct base_error *error)
+{
+    struct uring_chunks *chunks = &engine->chunks;
+    bool have = true;
+
+    if (engine->receiver == &uring_receiver_oneshot) {
+        chunks->spare = calloc(chunks->count, sizeof *chunks->spare);
+        have = chunks->spare != NULL;
+    } else if (engine->receiver == &uring_receiver_bundle) {
+        chunks->provided = calloc(chunks->count, sizeof *chunks->provided);
+        chunks->order = calloc(chunks->ring_entries, sizeof *chunks->order);
+        have = chunks->provided != NULL && chunks->order != NULL;
+    }
+    return have ? BASE_OK
+                : base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u chunks", chunks->count);
 }
 
 enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
@@ -51,21 +151,19 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     struct uring_chunks *chunks = &engine->chunks;
     void *pages;
 
+    chunks->chunk_bytes = config->recv_chunk_bytes;
+    uring_bundle_check(engine);
     if (uring_has(engine, NET_FEATURE_MULTISHOT))
         uring_ring_open(engine, config->recv_chunk_count);
-    const bool provided = chunks->ring != NULL;
-    engine->receiver = provided ? &uring_receiver_multishot : &uring_receiver_oneshot;
-    chunks->chunk_bytes = config->recv_chunk_bytes;
+    engine->receiver = uring_receiver_choose(engine);
     chunks->lent_max = config->recv_chunk_count;
-    chunks->count = config->recv_chunk_count + (provided ? 0 : config->sockets_max);
+    chunks->count = config->recv_chunk_count + (chunks->ring != NULL ? 0 : config->sockets_max);
     chunks->stride_bytes = base_align_up(config->recv_chunk_bytes, URING_CHUNK_ALIGN);
-    if (!provided) {
-        chunks->spare = calloc(chunks->count, sizeof *chunks->spare);
-        if (chunks->spare == NULL)
-            return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u chunks", chunks->count);
-    }
+    enum base_status status = uring_chunks_tables(engine, error);
+    if (status != BASE_OK)
+        return status;
     const size_t bytes = chunks->stride_bytes * chunks->count;
-    enum base_status status = base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, bytes, false, &pages, error);
+    status = base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, bytes, false, &pages, error);
     if (status != BASE_OK)
         return status;
     chunks->data = pages;
@@ -111,7 +209,7 @@ void uring_chunks_enable(struct uring_engine *engine)
     memset(chunks->data, 0, chunks->bytes);
     if (chunks->ring != NULL) {
         for (uint32_t id = 0; id < chunks->count; id++)
-            uring_chunk_provide(engine, id);
+            (chunks->provided != NULL ? uring_bundle_provide : uring_chunk_provide)(engine, id);
         return;
     }
     for (uint32_t id = chunks->count; id > 0; id--)
@@ -126,7 +224,10 @@ void uring_chunks_close(struct uring_engine *engine)
     struct uring_chunks *chunks = &engine->chunks;
 
     if (chunks->ring != NULL)
-        (void)io_uring_free_buf_ring(&engine->ring, chunks->ring, chunks->ring_entries, URING_CHUNK_GROUP);
+        (void)io_uring_unregister_buf_ring(&engine->ring, URING_CHUNK_GROUP);
+    uring_ring_close(chunks);
+    free(chunks->provided);
+    free(chunks->order);
     free(chunks->spare);
     if (chunks->data == NULL)
         return;

@@ -1,5 +1,6 @@
 /* Receiving on the io_uring engine. What all rungs share, and multishot receives from the ring of provided chunks; the
- * one-shot receives of the lower rungs are in uring_oneshot.c.
+ * one-shot receives of the lower rungs are in uring_oneshot.c, what
+ * is added by bundles and incremental buffers in uring_bundle.c.
  *
  * A multishot receive is alive exactly while its completions carry IORING_CQE_F_MORE. Without it the request is armed
  * again, unless the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping
@@ -46,7 +47,7 @@ void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe
     socket->flags = (socket->flags & ~(uint32_t)URING_FED) | URING_WARM;
 }
 
-static uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct net_event *event)
+uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct net_event *event)
 {
     /* A send that failed took the socket's error with it, and one that the kernel had partly done even hides it in a
      * short result: what then looks like the peer's FIN is none. */
