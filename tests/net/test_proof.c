@@ -5,6 +5,8 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -276,6 +278,59 @@ static void every_failure_has_words(void **state)
         assert_true(strlen(net_proof_words((enum net_proof_why)why)) > 10);
 }
 
+/* The fuzzer's corpus: a byte that says who hears it (0: a caller, 1: a callee), and what the other side says to a key
+ * and a nonce that the fuzzer has too. After a change of the handshake, run this test once with MILLRACE_CORPUS_WRITE=1
+ * and commit what it wrote. */
+static void corpus_file(const char *name, uint8_t hearer, const uint8_t *bytes, size_t count)
+{
+    char path[512];
+    uint8_t kept[512], wanted[512];
+    assert_true(count < sizeof wanted);
+    wanted[0] = hearer;
+    memcpy(wanted + 1, bytes, count);
+    snprintf(path, sizeof path, "%s/%s", MILLRACE_CORPUS, name);
+    FILE *file = fopen(path, getenv("MILLRACE_CORPUS_WRITE") ? "w+b" : "rb");
+    if (!file)
+        fail_msg("%s is missing", path);
+    if (getenv("MILLRACE_CORPUS_WRITE")) {
+        assert_int_equal(fwrite(wanted, 1, count + 1, file), count + 1);
+        rewind(file);
+    }
+    if (fread(kept, 1, sizeof kept, file) != count + 1 || memcmp(kept, wanted, count + 1) != 0)
+        fail_msg("%s is not the sample any more: write it again (MILLRACE_CORPUS_WRITE=1)", path);
+    fclose(file);
+}
+
+static void the_corpus_is_current(void **state)
+{
+    (void)state;
+    const uint8_t secret[NET_KEY_BYTES] = {1}, fuzzers[NET_KEY_NONCE_BYTES] = {2}, others[NET_KEY_NONCE_BYTES] = {3};
+    struct net_key *key;
+    struct base_error error;
+    struct net_proof caller, callee;
+    uint8_t refusal[MESSAGE];
+    assert_int_equal(net_key_make(secret, &key, &error), BASE_OK);
+    net_proof_open(&caller, key, NET_PROOF_CALLER, NET_PROOF_CONTROL, fuzzers);
+    net_proof_open(&callee, key, NET_PROOF_CALLEE, NET_PROOF_CONTROL, others);
+    converse(&caller, &callee, MESSAGE);
+    assert_int_equal(caller.state, NET_PROOF_PROVED);
+    corpus_file("ANSWER", 0, callee.out, callee.out_bytes);
+    net_proof_open(&caller, key, NET_PROOF_CALLER, NET_PROOF_CONTROL, others);
+    net_proof_open(&callee, key, NET_PROOF_CALLEE, NET_PROOF_CONTROL, fuzzers);
+    converse(&caller, &callee, MESSAGE);
+    assert_int_equal(callee.state, NET_PROOF_PROVED);
+    corpus_file("CHALLENGE_PROOF", 1, caller.out, caller.out_bytes);
+    net_proof_open(&caller, key, NET_PROOF_CALLER, NET_PROOF_CONTROL, others);
+    net_proof_open(&callee, right, NET_PROOF_CALLEE, NET_PROOF_CONTROL, fuzzers);
+    converse(&caller, &callee, MESSAGE);
+    assert_int_equal(caller.state, NET_PROOF_FAILED);
+    corpus_file("CHALLENGE_REFUSAL", 1, caller.out, caller.out_bytes);
+    net_proof_refuse(NET_PROOF_CONTROL, refusal);
+    corpus_file("REFUSAL", 0, refusal, sizeof refusal);
+    corpus_file("NO_KEY", 1, (const uint8_t *)"MRP1\1\0\0\0", 8);
+    net_key_close(key);
+}
+
 static int make_keys(void **state)
 {
     (void)state;
@@ -310,6 +365,7 @@ int main(void)
         cmocka_unit_test(another_purpose_or_version),
         cmocka_unit_test(garbage),
         cmocka_unit_test(every_failure_has_words),
+        cmocka_unit_test(the_corpus_is_current),
     };
     return cmocka_run_group_tests(tests, make_keys, close_keys);
 }
