@@ -219,6 +219,9 @@ static void mesh_open(struct rig *rig, uint32_t number)
     struct rig_worker *worker = &rig->worker[number];
     struct base_error error;
     uint32_t first = 0, count;
+    const uint8_t secret[NET_KEY_BYTES] = {config->secret[number]};
+    if (config->secret[number])
+        assert_int_equal(net_key_make(secret, &worker->secret, &error), BASE_OK);
     local_range(config, worker->node, &first, &count);
     struct shuffle_mesh_config mesh = {
         .engine = worker->engine,
@@ -230,6 +233,7 @@ static void mesh_open(struct rig *rig, uint32_t number)
         .address = rig->address,
         .node_name = rig->node_name,
         .listener_fd = config->nodes > 1 ? worker->listener_fd : -1,
+        .key = worker->secret,
         .job = 77,
         .token = "0123456789abcde",
         .mailroom = count > 1 ? rig->mailroom[worker->node] : NULL,
@@ -532,6 +536,7 @@ void rig_close(struct rig *rig, bool abort)
         for (uint32_t x = 0; x < RIG_EXCHANGES_MAX; x++)
             shuffle_exchange_close(worker->exchange[x]);
         shuffle_mesh_free(worker->mesh);
+        net_key_close(worker->secret);
         net_engine_close(worker->engine);
     }
     for (uint32_t i = 0; i < rig->config.nodes; i++) {

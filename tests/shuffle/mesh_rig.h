@@ -22,8 +22,9 @@ struct rig_config {
     uint32_t flush_percent;
     uint64_t memory_bytes; /* per node; 0: no limit */
     bool image, verify, drop_some, late_open;
-    bool calls_late;           /* the test calls rig_connect for each worker */
-    struct net_sim_config sim; /* seed is set from seed */
+    bool calls_late;                 /* the test calls rig_connect for each worker */
+    uint8_t secret[RIG_WORKERS_MAX]; /* number of the cluster's key that a worker has; 0: none */
+    struct net_sim_config sim;       /* seed is set from seed */
 };
 
 struct rig_sink {
@@ -42,6 +43,7 @@ struct rig_worker {
     uint32_t number, node;
     struct net_engine *engine;
     int listener_fd;
+    struct net_key *secret;
     struct shuffle_mesh *mesh;
     struct shuffle_exchange *exchange[RIG_EXCHANGES_MAX];
     struct rig_sink sink[RIG_EXCHANGES_MAX];

@@ -32,6 +32,7 @@ struct sim_cluster {
     struct base_random random;
     struct net_sim_world *world;
     struct join_plan plan;
+    struct net_key *key;
     struct sim_node *node;
     struct sim_worker *worker;
     uint32_t workers;
@@ -176,6 +177,7 @@ static enum base_status sim_open_task(struct sim_cluster *cluster, uint32_t w, s
                                             .governor = node->governor,
                                             .mailroom = node->mailroom,
                                             .listener_fd = worker->listener_fd,
+                                            .key = cluster->key,
                                             .queue = {node->queue[0], node->queue[1]},
                                             .survey = {node->survey[0], node->survey[1]},
                                             .surveys = {node->surveys[0], node->surveys[1]},
@@ -371,6 +373,7 @@ static void sim_free(struct sim_cluster *cluster)
         }
     }
     net_sim_world_close(cluster->world);
+    net_key_close(cluster->key);
     free(cluster->morsel[0]);
     free(cluster->morsel[1]);
     join_plan_free(&cluster->plan);
@@ -384,6 +387,9 @@ static bool sim_open(struct sim_cluster *cluster)
     struct net_sim_config network = cluster->job->network;
     network.seed = cluster->job->seed;
     sim_check(cluster, net_sim_world_open(&network, &cluster->world, &error), &error);
+    const uint8_t secret[NET_KEY_BYTES] = {5, 6, 7};
+    if (cluster->job->has_key && cluster->out->status == BASE_OK)
+        sim_check(cluster, net_key_make(secret, &cluster->key, &error), &error);
     if (cluster->out->status == BASE_OK)
         sim_check(cluster, sim_resolve(cluster, &error), &error);
     if (cluster->out->status == BASE_OK)

@@ -14,6 +14,7 @@ struct sim_job {
     const char *declared[2];       /* schemas, or NULL */
     struct net_sim_config network; /* seed is filled in */
     uint64_t memory_bytes;         /* per node; 0: unlimited */
+    bool has_key;                  /* workers prove one to each other */
     bool kill_worker;              /* some worker closes its task by abort in mid-job */
 };
 

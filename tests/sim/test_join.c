@@ -68,6 +68,7 @@ static struct sim_job draw_job(struct base_random *random, uint64_t seed)
                                           .socket_buffer_bytes = 1 + (uint32_t)base_random_below(random, 20000),
                                           .short_percent = (uint32_t)base_random_below(random, 60),
                                           .starve_percent = (uint32_t)base_random_below(random, 30)};
+    job.has_key = base_random_chance(random, 1, 2);
     return job;
 }
 
