@@ -19,6 +19,8 @@
 #include "cluster/link.h"
 #include "cluster/progress.h"
 
+/* A coordinator with a crowd of strangers at its door may throw out one who was about to prove its key. */
+enum { CLIENT_TRIES_WITH_KEY = 5, CLIENT_RETRY_MS = 20 };
 enum { CLIENT_ALIVE_IDLE_SECONDS = 2, CLIENT_ALIVE_PROBES = 3, CLIENT_POLL_MS_MAX = 60 * 1000 };
 
 struct cluster_client {
@@ -133,6 +135,26 @@ static enum base_status shake_hands(struct cluster_client *client, uint64_t dead
     return status;
 }
 
+/* *reached: the connection stood, whatever became of it. */
+static enum base_status try_open(struct cluster_client *client, const struct net_address *address,
+                                 const struct net_key *key, uint64_t deadline_ns, bool *reached,
+                                 struct base_error *error)
+{
+    *reached = false;
+    enum base_status status = cluster_link_connect(address, key, deadline_ns, &client->link, error);
+    if (status != BASE_OK)
+        return status;
+    keep_alive(cluster_link_fd(client->link));
+    status = shake_hands(client, deadline_ns, error);
+    *reached = cluster_link_connected(client->link);
+    return status;
+}
+
+static bool thrown_out(enum base_status status)
+{
+    return status == BASE_PEER_CLOSED || status == BASE_PEER_RESET;
+}
+
 enum base_status cluster_client_open(const char *coordinator, const struct net_key *key, struct cluster_client **client,
                                      struct base_error *error)
 {
@@ -146,12 +168,13 @@ enum base_status cluster_client_open(const char *coordinator, const struct net_k
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a connection to %s", coordinator);
     made->signal_fd = -1;
     const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS;
-    status = cluster_link_connect(&address, key, deadline_ns, &made->link, &cause);
-    bool reached = false;
-    if (status == BASE_OK) {
-        keep_alive(cluster_link_fd(made->link));
-        status = shake_hands(made, deadline_ns, &cause);
-        reached = cluster_link_connected(made->link);
+    bool reached;
+    status = try_open(made, &address, key, deadline_ns, &reached, &cause);
+    for (int tries = 1; key && tries < CLIENT_TRIES_WITH_KEY && reached && thrown_out(status); tries++) {
+        poll(NULL, 0, tries * CLIENT_RETRY_MS);
+        cluster_link_close(made->link);
+        made->link = NULL;
+        status = try_open(made, &address, key, deadline_ns, &reached, &cause);
     }
     if (status == BASE_OK) {
         *client = made;

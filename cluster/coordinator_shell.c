@@ -24,8 +24,9 @@ enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEER
 /* Messages of a peer that are handled before others have their turn: questions without end must not keep us from
  * answering heartbeats. */
 enum { SHELL_MESSAGES_MAX = 64 };
-/* Connections that have not said hello yet: beyond this many, or beyond a share of our descriptors, the one that has
- * kept silent longest makes room. Who means it is done within moments, however many hang around in silence. */
+/* Connections that have not proved a key, or where there is none not said hello, yet: beyond this many, or beyond a
+ * share of our descriptors, the one that has kept silent longest makes room. Who means it is done within moments,
+ * however many hang around in silence. */
 enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
 /* Who connects proves the key, if there is one, and says hello within this, and a link that is to be closed gets its
  * last words out within it. */
@@ -275,7 +276,7 @@ static void shell_bound_strangers(struct shell *shell)
     if (shell->peer_count <= shell->strangers_max)
         return;
     for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
-        if (peer->hello || peer->dead)
+        if (peer->hello || peer->dead || (shell->key && cluster_link_proved(peer->link)))
             continue;
         strangers++;
         oldest = peer;
