@@ -7,6 +7,7 @@ import sys
 import cases_answers as answers
 import cases_faults as faults
 import cases_input as bad_input
+import cases_key as key
 import cases_limits as limits
 import cases_types as types
 from lab import ROOT, Lab
@@ -88,7 +89,16 @@ def limit_groups(lab, full):
         lab.skip("local: each node its own files", "mounts need root")
 
 
-GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups]
+def key_groups(lab, full):
+    for words, function, *arguments in [
+            ("with the key, another and none", key.a_key_lets_in), ("nodes that have another or none", key.wrong_nodes),
+            ("a key where none is", key.a_key_where_none_is), ("files that are no keys", key.key_files),
+            ("a crowd at the door", key.crowd_at_the_door, 1500, 20 if full else 4),
+            ("garbage at every port", key.garbage_at_every_port, 20 if full else 3, 7)]:
+        lab.case("key: " + words, function, lab, *arguments)
+
+
+GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups, key_groups]
 
 
 def main():

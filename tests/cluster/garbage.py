@@ -9,7 +9,7 @@ import time
 
 def nonsense(rng):
     """Something that no peer says: noise, lengths that promise too much, beginnings of real messages."""
-    kind = rng.randrange(8)
+    kind = rng.randrange(9)
     if kind == 0:
         return rng.randbytes(rng.randrange(1, 4096))
     if kind == 1:
@@ -27,6 +27,10 @@ def nonsense(rng):
         return b""
     if kind == 6:
         return b"\0" * rng.randrange(1, 100000)
+    if kind == 7:  # messages of the proof of a key, of which parts are right
+        proof = b"".join(struct.pack("<IBBBB", 0x314B524D, rng.choice([1, 1, 2]), rng.randrange(6), rng.randrange(4),
+                                     rng.randrange(9)) + rng.randbytes(64) for _ in range(3))
+        return proof[:rng.choice([3, 5, 71, 72, 73, 144, 216])]
     return b"\xff" * rng.randrange(1, 100000)
 
 

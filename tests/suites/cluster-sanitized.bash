@@ -8,10 +8,10 @@ for python in /usr/bin/python3 python3; do
 done
 build asan millrace millraced
 check "under the address and undefined-behaviour sanitizers" "$python" tests/cluster/acceptance.py \
-    --bin build/asan/bin --patience 4 types: "bad input:" "3 x 2 via" shuffle:
+    --bin build/asan/bin --patience 4 types: "bad input:" "3 x 2 via" shuffle: key:
 build tsan millrace millraced
 # The thread sanitizer's shadow memory wants its fixed place: no address randomisation, where that is allowed.
 prefix=()
 ! setarch -R true 2>/dev/null || prefix=(setarch -R)
 check "under the thread sanitizer" "${prefix[@]}" "$python" tests/cluster/acceptance.py \
-    --bin build/tsan/bin --patience 8 "3 x 2 via" "node killed" Ctrl-C shuffle:
+    --bin build/tsan/bin --patience 8 "3 x 2 via" "node killed" Ctrl-C shuffle: "key: with" "key: garbage"
