@@ -73,7 +73,8 @@ void base_arena_close(struct base_arena *arena);
 uint64_t base_arena_bytes(const struct base_arena *arena);
 
 /* Pool of equal buffers with one owner thread, growing by one slab at a time up to buffers_max. Debug builds record
- * whether each buffer is free or taken, and assert each hand-over. */
+ * whether each buffer is free or taken, and assert each hand-over; they also scribble over a buffer given back, so that
+ * whoever still reads it (a kernel that sends from it, for one) reads nonsense. */
 struct base_pool;
 
 /* name is for messages and must outlive the pool. Buffers are aligned to 64 bytes. */
@@ -84,6 +85,10 @@ enum base_status base_pool_open(struct base_governor *governor, enum base_holder
 void *base_pool_take(struct base_pool *pool);
 void base_pool_give(struct base_pool *pool, void *buffer);
 size_t base_pool_buffer_bytes(const struct base_pool *pool);
+/* The slabs so far, for those who register memory: a slab keeps its number and place until the pool closes, and new
+ * ones come behind. */
+uint32_t base_pool_slabs(const struct base_pool *pool);
+void *base_pool_slab(const struct base_pool *pool, uint32_t index, size_t *bytes);
 uint32_t base_pool_taken(const struct base_pool *pool);
 /* Returns how many buffers were still out (0 is right) after logging their number under the pool's name; frees all. */
 uint32_t base_pool_close(struct base_pool *pool);

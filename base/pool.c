@@ -2,13 +2,14 @@
  * only when the pool closes: addresses stay valid for its whole life, so they can be registered with a kernel ring.
  * Free buffers are kept on a stack: the one given last, whose lines are in the cache, is taken first. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
 
-enum { BUFFER_ALIGN = 64, SLAB_BYTES = 256 << 10 };
+enum { BUFFER_ALIGN = 64, SLAB_BYTES = 256 << 10, SCRIBBLE = 0xdb };
 
 struct pool_slab {
     uint8_t *buffers;
@@ -140,12 +141,26 @@ void base_pool_give(struct base_pool *pool, void *buffer)
 {
     BASE_ASSERT(buffer && pool->free_count < pool->buffers_made);
     buffer_mark(pool, buffer, false);
+    if (tracks_holders)
+        memset(buffer, SCRIBBLE, pool->buffer_bytes);
     pool->free[pool->free_count++] = buffer;
 }
 
 size_t base_pool_buffer_bytes(const struct base_pool *pool)
 {
     return pool->buffer_bytes;
+}
+
+uint32_t base_pool_slabs(const struct base_pool *pool)
+{
+    return pool->slab_count;
+}
+
+void *base_pool_slab(const struct base_pool *pool, uint32_t index, size_t *bytes)
+{
+    BASE_ASSERT(index < pool->slab_count);
+    *bytes = pool->slabs[index].mapped_bytes;
+    return pool->slabs[index].buffers;
 }
 
 uint32_t base_pool_taken(const struct base_pool *pool)

@@ -38,6 +38,10 @@ static enum base_status config_check(const struct shuffle_exchange_config *confi
 
 static void exchange_free(struct shuffle_exchange *exchange)
 {
+    for (uint32_t i = 0; i < exchange->slabs_registered; i++) {
+        size_t bytes;
+        net_memory_unregister(shuffle_mesh_engine(exchange->config.mesh), base_pool_slab(exchange->frames, i, &bytes));
+    }
     base_pool_close(exchange->frames);
     free(exchange->scratch);
     free(exchange->in);

@@ -65,6 +65,18 @@ static size_t large_frame_bytes(uint32_t payload_bytes)
     return SHUFFLE_FRAME_LEAD_BYTES + SHUFFLE_FRAME_HEADER_BYTES + (size_t)payload_bytes;
 }
 
+/* A buffer of the pool; the engine gets to know the memory that frames are sent from as the pool grows. */
+static void *pool_take(struct shuffle_exchange *exchange)
+{
+    void *buffer = base_pool_take(exchange->frames);
+    for (; exchange->slabs_registered < base_pool_slabs(exchange->frames); exchange->slabs_registered++) {
+        size_t bytes;
+        void *slab = base_pool_slab(exchange->frames, exchange->slabs_registered, &bytes);
+        net_memory_register(shuffle_mesh_engine(exchange->config.mesh), slab, bytes);
+    }
+    return buffer;
+}
+
 /* A frame for a lane, from the pool or, for a row larger than the pool's frames, of pages. */
 static enum base_status frame_take(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
                                    struct shuffle_frame **frame, struct base_error *error)
@@ -77,7 +89,7 @@ static enum base_status frame_take(struct shuffle_exchange *exchange, uint32_t d
     }
     void *buffer = NULL;
     if (!large)
-        buffer = base_pool_take(exchange->frames);
+        buffer = pool_take(exchange);
     else if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, large_frame_bytes(bytes), false, &buffer,
                             NULL))
         buffer = NULL;

@@ -97,6 +97,7 @@ struct shuffle_exchange {
     uint32_t row_bytes;         /* of every row, or 0 */
     uint32_t payload_bytes_max; /* of a frame from the pool */
     struct base_pool *frames;
+    uint32_t slabs_registered; /* of the pool, with the engine */
     struct shuffle_lane *lane; /* workers + 1: the last is for dropped rows */
     struct shuffle_lane_state *state;
     struct shuffle_lane_in *in;

@@ -44,6 +44,11 @@ uint32_t shuffle_mesh_workers(const struct shuffle_mesh *mesh)
     return mesh->config.workers;
 }
 
+struct net_engine *shuffle_mesh_engine(const struct shuffle_mesh *mesh)
+{
+    return mesh->config.engine;
+}
+
 const char *shuffle_mesh_node(const struct shuffle_mesh *mesh, uint32_t worker)
 {
     return mesh->config.node_name[worker];

@@ -81,6 +81,7 @@ struct shuffle_mesh {
 /* mesh.c: for the exchange. */
 uint32_t shuffle_mesh_worker(const struct shuffle_mesh *mesh);
 uint32_t shuffle_mesh_workers(const struct shuffle_mesh *mesh);
+struct net_engine *shuffle_mesh_engine(const struct shuffle_mesh *mesh);
 enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange,
                                      struct base_error *error);
 void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange);

@@ -76,6 +76,34 @@ static void memory_is_drawn_slab_by_slab(void **state)
     base_pool_close(pool);
 }
 
+/* Whoever registers a pool's memory finds each buffer in a slab, whose place never changes. */
+static void slabs_hold_all_buffers(void **state)
+{
+    (void)state;
+    enum { COUNT = 40, BYTES = 30000 };
+    struct base_pool *pool = open_pool(governor, BYTES, COUNT);
+    uint8_t *buffers[COUNT], *first = NULL;
+    size_t bytes, first_bytes = 0;
+    assert_int_equal(base_pool_slabs(pool), 0);
+    for (int i = 0; i < COUNT; i++) {
+        uint32_t holders = 0;
+        buffers[i] = base_pool_take(pool);
+        for (uint32_t s = 0; s < base_pool_slabs(pool); s++) {
+            const uint8_t *slab = base_pool_slab(pool, s, &bytes);
+            holders += buffers[i] >= slab && buffers[i] + BYTES <= slab + bytes;
+        }
+        assert_int_equal(holders, 1);
+        if (i == 0)
+            first = base_pool_slab(pool, 0, &first_bytes);
+        assert_ptr_equal(base_pool_slab(pool, 0, &bytes), first);
+        assert_int_equal(bytes, first_bytes);
+    }
+    assert_true(base_pool_slabs(pool) > 1);
+    for (int i = 0; i < COUNT; i++)
+        base_pool_give(pool, buffers[i]);
+    base_pool_close(pool);
+}
+
 static void an_exhausted_budget_is_not_an_error(void **state)
 {
     (void)state;
@@ -137,6 +165,18 @@ static bool aborts(void (*act)(struct base_pool *pool))
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
+static void a_buffer_given_back_is_scribbled_over(void **state)
+{
+    (void)state;
+    struct base_pool *pool = open_pool(governor, 100, 2);
+    uint8_t *buffer = base_pool_take(pool);
+    memset(buffer, 0, 100);
+    base_pool_give(pool, buffer);
+    for (int i = 0; i < 100; i++)
+        assert_int_not_equal(buffer[i], 0);
+    base_pool_close(pool);
+}
+
 static void give_twice(struct base_pool *pool)
 {
     base_pool_take(pool);
@@ -176,11 +216,15 @@ static void wrong_hand_overs_are_caught(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(buffers_are_apart_aligned_and_limited), cmocka_unit_test(memory_is_drawn_slab_by_slab),
-        cmocka_unit_test(an_exhausted_budget_is_not_an_error),   cmocka_unit_test(closing_counts_what_is_missing),
+        cmocka_unit_test(buffers_are_apart_aligned_and_limited),
+        cmocka_unit_test(memory_is_drawn_slab_by_slab),
+        cmocka_unit_test(an_exhausted_budget_is_not_an_error),
+        cmocka_unit_test(closing_counts_what_is_missing),
         cmocka_unit_test(sizes_that_overflow_are_refused),
+        cmocka_unit_test(slabs_hold_all_buffers),
 #ifndef NDEBUG
         cmocka_unit_test(wrong_hand_overs_are_caught),
+        cmocka_unit_test(a_buffer_given_back_is_scribbled_over),
 #endif
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -312,6 +312,28 @@ static void over_the_best_engine(void **state)
     run(NET_ENGINE_AUTO, rows_wanted());
 }
 
+static bool uring_allowed(void)
+{
+    struct net_engine_config config = {.sockets_max = 1, .recv_chunk_bytes = 64, .recv_chunk_count = 1};
+    struct net_engine *engine = NULL;
+    struct base_error error;
+    assert_int_equal(base_governor_open(0, &config.governor, &error), BASE_OK);
+    const struct net_engine_choice choice = {.kind = NET_ENGINE_URING_SEND_ZC};
+    const bool allowed = net_engine_open(&choice, &config, &engine, &error) == BASE_OK;
+    net_engine_close(engine);
+    base_governor_close(config.governor);
+    return allowed;
+}
+
+/* Frames that the kernel sends from, registered with the ring where there is one. */
+static void over_zero_copy(void **state)
+{
+    (void)state;
+    run(NET_ENGINE_EPOLL_ZC, rows_wanted() / 4);
+    if (uring_allowed())
+        run(NET_ENGINE_URING_SEND_ZC, rows_wanted() / 4);
+}
+
 static void with_nothing_to_say(void **state)
 {
     (void)state;
@@ -324,6 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(over_epoll),
         cmocka_unit_test(over_the_best_engine),
+        cmocka_unit_test(over_zero_copy),
         cmocka_unit_test(with_nothing_to_say),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
