@@ -22,7 +22,8 @@
     X(ROWS, "hash table rows")                                                                                         \
     X(SCAN, "scan buffers")                                                                                            \
     X(PRELOAD, "preloaded relation")                                                                                   \
-    X(OUTPUT, "output buffers")
+    X(OUTPUT, "output buffers")                                                                                        \
+    X(PATTERN, "bytes to measure with")
 
 enum base_holder {
 #define X(name, words) BASE_HOLDER_##name,

@@ -231,6 +231,8 @@ struct run {
     bool cancelled;
     uint64_t deadline_ns;
     struct cluster_progress_bar bar;
+    cluster_client_watch_fn *watch; /* or NULL */
+    void *watch_context;
 };
 
 static const int leave_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -238,6 +240,8 @@ static const int leave_signals[] = {SIGINT, SIGTERM, SIGHUP};
 /* From now on Ctrl-C is something that client_wait tells. Signals that were ignored when we started stay ignored. */
 static enum base_status hold_signals(struct cluster_client *client, struct base_error *error)
 {
+    if (client->signal_fd >= 0) /* since an earlier job */
+        return BASE_OK;
     sigset_t set;
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof leave_signals / sizeof *leave_signals; i++)
@@ -290,7 +294,10 @@ static enum base_status on_message(struct cluster_client *client, struct run *ru
                      : base_error_set(error, BASE_INTERNAL, "the job was refused: %s", message->refused.error.text);
         break;
     default:
-        status = unexpected(client, message, error);
+        if (!run->watch)
+            status = unexpected(client, message, error);
+        else if (run->watch(run->watch_context, message, error) != BASE_OK)
+            status = error->status;
         break;
     }
     cluster_message_free(message);
@@ -300,8 +307,17 @@ static enum base_status on_message(struct cluster_client *client, struct run *ru
 enum base_status cluster_client_run(struct cluster_client *client, const struct cluster_submit *submit,
                                     struct cluster_message *report, struct base_error *error)
 {
+    return cluster_client_run_watched(client, submit, NULL, NULL, report, error);
+}
+
+enum base_status cluster_client_run_watched(struct cluster_client *client, const struct cluster_submit *submit,
+                                            cluster_client_watch_fn *watch, void *context,
+                                            struct cluster_message *report, struct base_error *error)
+{
     struct run run = {.deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_ANSWER_NS,
-                      .bar = {.fd = STDERR_FILENO, .begin_ns = base_clock_now_ns()}};
+                      .bar = {.fd = STDERR_FILENO, .begin_ns = base_clock_now_ns()},
+                      .watch = watch,
+                      .watch_context = context};
     enum base_status status = hold_signals(client, error);
     if (status != BASE_OK)
         return status;

@@ -48,6 +48,14 @@ enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_
 enum base_status cluster_client_run(struct cluster_client *client, const struct cluster_submit *submit,
                                     struct cluster_message *report, struct base_error *error);
 
+/* The same, for a job that tells more than its end: `watch` gets every message that cluster_client_run knows nothing
+ * of, and may take it over. Its errors end the waiting. */
+typedef enum base_status cluster_client_watch_fn(void *context, struct cluster_message *message,
+                                                 struct base_error *error);
+enum base_status cluster_client_run_watched(struct cluster_client *client, const struct cluster_submit *submit,
+                                            cluster_client_watch_fn *watch, void *context,
+                                            struct cluster_message *report, struct base_error *error);
+
 /* What `millrace` exits with after a report: cluster_exit_code, or CLUSTER_EXIT_USAGE for a bad request.
  * docs/man/millrace.1 says the same. */
 enum cluster_exit cluster_client_exit(const struct cluster_report *report);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster/bisect_options.h"
 #include "cluster/client.h"
 #include "cluster/client_options.h"
 
@@ -182,6 +183,8 @@ static void begin_submit(struct cluster_client_args *args)
     } else if (args->command == CLUSTER_COMMAND_SHUFFLE) {
         args->submit.kind = JOIN_JOB_SHUFFLE;
         args->submit.source_count = 1;
+    } else if (args->command == CLUSTER_COMMAND_BISECT) {
+        args->submit.kind = JOIN_JOB_BISECT;
     }
 }
 
@@ -204,6 +207,8 @@ static enum cluster_args_outcome parse_command(struct client_reader *reader, int
         return CLUSTER_ARGS_WRONG;
     }
     if (reader->args->submit.source_count > 0 && check_job(reader) != BASE_OK)
+        return CLUSTER_ARGS_WRONG;
+    if (reader->args->command == CLUSTER_COMMAND_BISECT && bisect_options_check(reader) != BASE_OK)
         return CLUSTER_ARGS_WRONG;
     return CLUSTER_ARGS_RUN;
 }

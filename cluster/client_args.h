@@ -12,6 +12,7 @@
 #define CLUSTER_COMMAND_LIST(X)                                                                                        \
     X(JOIN, "join", "match the rows of two inputs by equal keys")                                                      \
     X(SHUFFLE, "shuffle", "send every row of an input to the worker that owns its key")                                \
+    X(BISECT, "bisect", "measure the network: pairs, all to all, every balanced cut")                                  \
     X(NODES, "nodes", "list the nodes of the cluster; exit code 3 when some are missing")                              \
     X(JOBS, "jobs", "list the jobs the coordinator remembers")                                                         \
     X(ENGINES, "engines", "list the engines to choose from, the rungs of the ladder")                                  \
@@ -26,6 +27,14 @@ enum cluster_command {
         CLUSTER_COMMAND_COUNT
 };
 
+enum { CLUSTER_BISECT_ENGINES_MAX = 16 };
+/* What a measurement of the network needs besides its request. Texts are borrowed from argv. */
+struct cluster_bisect_words {
+    uint32_t engine_count;
+    struct net_engine_choice engine[CLUSTER_BISECT_ENGINES_MAX];
+    const char *link_rate, *html; /* or NULL */
+};
+
 struct cluster_client_args {
     enum cluster_command command;
     const char *coordinator; /* borrowed from argv or the environment */
@@ -33,7 +42,8 @@ struct cluster_client_args {
     const char *file;        /* key: the file to make; borrowed */
     const char *interface;   /* doctor: the one to bind a queue of, or NULL; borrowed */
     bool json;
-    struct cluster_submit submit; /* join, shuffle; owned */
+    struct cluster_submit submit; /* join, shuffle, bisect; owned */
+    struct cluster_bisect_words bisect;
 };
 
 enum cluster_args_outcome {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "cluster/bisect_options.h"
 #include "cluster/client.h"
 #include "cluster/key_option.h"
 
@@ -381,6 +382,8 @@ static error_t read_word(int key, char *text, struct argp_state *state)
     default:
         break;
     }
+    if (key >= BISECT_OPTION_FIRST && key < BISECT_OPTION_END)
+        return bisect_option_read(reader, key, text) == BASE_OK ? 0 : EINVAL;
     if (key < KEY_ON || key >= KEY_SOURCE + 2 * (int)SOURCE_KEYS)
         return ARGP_ERR_UNKNOWN;
     return read_job_word(reader, key, text) == BASE_OK ? 0 : EINVAL;
@@ -434,7 +437,11 @@ static const struct argp front_argp = {
     .help_filter = fill_front_help,
 };
 
+static const struct argp bisect_argp = {.options = bisect_options, .parser = read_word};
+static const struct argp_child bisect_children[] = {{.argp = &bisect_argp}, {.argp = &common_argp}, {0}};
+
 static const struct argp command_argp[CLUSTER_COMMAND_COUNT] = {
+    [CLUSTER_COMMAND_BISECT] = {.parser = read_word, .doc = BISECT_DOC "\v" EXIT_NOTE, .children = bisect_children},
     [CLUSTER_COMMAND_JOIN] = {.options = join_options,
                               .parser = read_word,
                               .args_doc = "--left=SOURCE --right=SOURCE --on=A=B[,C=D...]",

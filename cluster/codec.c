@@ -11,7 +11,8 @@
 
 /* Kinds of messages follow the numbers of the envelope's oneof. */
 #define BODY_OF(kind) ((Wire__Envelope__BodyCase)((unsigned)(kind) + WIRE__ENVELOPE__BODY_HELLO))
-_Static_assert((int)CLUSTER_MESSAGE_CLOSED + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_CLOSED,
+_Static_assert((int)CLUSTER_MESSAGE_MEASUREMENT + (int)WIRE__ENVELOPE__BODY_HELLO ==
+                   (int)WIRE__ENVELOPE__BODY_MEASUREMENT,
                "message kinds and the envelope disagree");
 _Static_assert((int)CLUSTER_MESSAGE_RESOLVE + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_RESOLVE,
                "message kinds and the envelope disagree");
@@ -94,7 +95,7 @@ static Wire__Source **put_sources(struct wire_scratch *scratch, const struct clu
 static uint32_t get_sources(struct wire_reader *reader, Wire__Source **wire, size_t count,
                             struct cluster_source source[2])
 {
-    if (count < 1 || count > 2) {
+    if (count > 2) {
         wire_refuse(reader, BASE_PROTOCOL, "%zu sources", count);
         return 0;
     }
@@ -129,14 +130,18 @@ static Wire__Submit *put_submit(struct wire_scratch *scratch, const struct clust
     wire->into_table = submit->into_table;
     wire->progress = submit->progress;
     wire->settings = wire_put_settings(scratch, &submit->settings);
+    if (submit->kind == JOIN_JOB_BISECT)
+        wire->bisect = wire_put_bisect_request(scratch, &submit->bisect);
     return wire;
 }
 
 static void get_submit(struct wire_reader *reader, const Wire__Submit *wire, struct cluster_submit *submit)
 {
-    submit->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_SHUFFLE + 1);
+    submit->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
     submit->source_count = get_sources(reader, wire->source, wire->n_source, submit->source);
-    if (submit->source_count != (submit->kind == JOIN_JOB_JOIN ? 2 : 1))
+    static const uint32_t sources[JOIN_JOB_COUNT] = {
+        [JOIN_JOB_JOIN] = 2, [JOIN_JOB_SHUFFLE] = 1, [JOIN_JOB_BISECT] = 0};
+    if (submit->source_count != sources[submit->kind])
         wire_refuse(reader, BASE_PROTOCOL, "a job with %u sources", submit->source_count);
     submit->on = wire_text(reader, "--on", wire->on, CLUSTER_TEXT_BYTES_MAX);
     submit->select = wire_text_or_null(reader, "--select", wire->select, CLUSTER_TEXT_BYTES_MAX);
@@ -148,6 +153,8 @@ static void get_submit(struct wire_reader *reader, const Wire__Submit *wire, str
     submit->into_table = wire->into_table;
     submit->progress = wire->progress;
     wire_get_settings(reader, wire->settings, &submit->settings);
+    if (submit->kind == JOIN_JOB_BISECT)
+        wire_get_bisect_request(reader, wire->bisect, &submit->bisect);
 }
 
 static Wire__Progress *put_progress(struct wire_scratch *scratch, const struct cluster_progress *progress)
@@ -183,12 +190,15 @@ static Wire__Resolved *put_resolved(struct wire_scratch *scratch, const struct c
         list[i] = wire_put_relation(scratch, &resolved->relation[i]);
     wire->relation = list;
     wire->n_relation = resolved->relation_count;
+    wire->card = resolved->relation_count == 0 ? wire_put_card(scratch, &resolved->card) : NULL;
     return wire;
 }
 
 static void get_resolved(struct wire_reader *reader, const Wire__Resolved *wire, struct cluster_resolved *resolved)
 {
-    if (wire->n_relation < 1 || wire->n_relation > 2) {
+    if (wire->n_relation == 0 && wire->card)
+        wire_get_card(reader, wire->card, &resolved->card);
+    else if (wire->n_relation < 1 || wire->n_relation > 2) {
         wire_refuse(reader, BASE_PROTOCOL, "%zu relations", wire->n_relation);
         return;
     }
@@ -361,6 +371,14 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
         return put_commit(scratch, &message->commit);
     case CLUSTER_MESSAGE_PUBLISH:
         return put_publish(scratch, &message->publish);
+    case CLUSTER_MESSAGE_MEASURE:
+        return wire_put_measure(scratch, &message->measure);
+    case CLUSTER_MESSAGE_MEASURED:
+        return wire_put_measured(scratch, &message->measured);
+    case CLUSTER_MESSAGE_SCHEDULE:
+        return wire_put_schedule(scratch, &message->schedule);
+    case CLUSTER_MESSAGE_MEASUREMENT:
+        return wire_put_measurement(scratch, &message->measurement);
     default:
         return put_small(scratch, message);
     }
@@ -451,6 +469,18 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         break;
     case CLUSTER_MESSAGE_RELEASE:
         message->release.abort = envelope->release->abort;
+        break;
+    case CLUSTER_MESSAGE_MEASURE:
+        wire_get_measure(reader, envelope->measure, &message->measure);
+        break;
+    case CLUSTER_MESSAGE_MEASURED:
+        wire_get_measured(reader, envelope->measured, &message->measured);
+        break;
+    case CLUSTER_MESSAGE_SCHEDULE:
+        wire_get_schedule(reader, envelope->schedule, &message->schedule);
+        break;
+    case CLUSTER_MESSAGE_MEASUREMENT:
+        wire_get_measurement(reader, envelope->measurement, &message->measurement);
         break;
     default: /* empty */
         break;

@@ -494,7 +494,7 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
 {
     if (!wire_there(reader, "plan", wire))
         return;
-    plan->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_SHUFFLE + 1);
+    plan->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
     plan->job = job;
     if (wire->token.len != SHUFFLE_TOKEN_BYTES)
         wire_refuse(reader, BASE_PROTOCOL, "a token of %zu bytes", wire->token.len);
@@ -502,7 +502,8 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
         memcpy(plan->token, wire->token.data, SHUFFLE_TOKEN_BYTES);
     wire_get_settings(reader, wire->settings, &plan->settings);
     check_settings(reader, &plan->settings);
-    if (wire->n_side != (plan->kind == JOIN_JOB_JOIN ? 2 : 1))
+    static const size_t sides[JOIN_JOB_COUNT] = {[JOIN_JOB_JOIN] = 2, [JOIN_JOB_SHUFFLE] = 1, [JOIN_JOB_BISECT] = 0};
+    if (wire->n_side != sides[plan->kind])
         wire_refuse(reader, BASE_PROTOCOL, "a plan of %zu sides", wire->n_side);
     for (uint32_t i = 0; i < 2 && i < wire->n_side && !reader->failed; i++) {
         plan->sides = i + 1;
@@ -510,6 +511,10 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
     }
     if (reader->failed)
         return;
+    if (plan->sides == 0) { /* rows are not its business */
+        get_nodes(reader, wire, plan);
+        return;
+    }
     check_keys(reader, plan);
     plan->build = wire_below(reader, "build side", wire->build, plan->sides);
     plan->into_table = wire->into_table;

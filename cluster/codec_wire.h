@@ -11,6 +11,12 @@
 /* Of the generated header, which only the codec's sources include. */
 struct ProtobufCBinaryData;
 struct Wire__Address;
+struct Wire__BisectRequest;
+struct Wire__Card;
+struct Wire__Measure;
+struct Wire__Measured;
+struct Wire__Measurement;
+struct Wire__Schedule;
 struct Wire__Start;
 struct Wire__SurveyColumns;
 struct Wire__Surveyed;
@@ -63,6 +69,26 @@ uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value
 void *wire_array(struct wire_reader *reader, const char *what, size_t count, size_t max, size_t bytes);
 /* Complains unless a submessage is there. */
 bool wire_there(struct wire_reader *reader, const char *what, const void *message);
+
+/* codec_bisect.c */
+struct Wire__BisectRequest *wire_put_bisect_request(struct wire_scratch *scratch,
+                                                    const struct cluster_bisect_request *request);
+void wire_get_bisect_request(struct wire_reader *reader, const struct Wire__BisectRequest *wire,
+                             struct cluster_bisect_request *request);
+struct Wire__Card *wire_put_card(struct wire_scratch *scratch, const struct cluster_card *card);
+void wire_get_card(struct wire_reader *reader, const struct Wire__Card *wire, struct cluster_card *card);
+struct Wire__Measure *wire_put_measure(struct wire_scratch *scratch, const struct cluster_measure *measure);
+void wire_get_measure(struct wire_reader *reader, const struct Wire__Measure *wire, struct cluster_measure *measure);
+struct Wire__Measured *wire_put_measured(struct wire_scratch *scratch, const struct cluster_measured *measured);
+void wire_get_measured(struct wire_reader *reader, const struct Wire__Measured *wire,
+                       struct cluster_measured *measured);
+struct Wire__Schedule *wire_put_schedule(struct wire_scratch *scratch, const struct cluster_schedule *schedule);
+void wire_get_schedule(struct wire_reader *reader, const struct Wire__Schedule *wire,
+                       struct cluster_schedule *schedule);
+struct Wire__Measurement *wire_put_measurement(struct wire_scratch *scratch,
+                                               const struct cluster_measurement *measurement);
+void wire_get_measurement(struct wire_reader *reader, const struct Wire__Measurement *wire,
+                          struct cluster_measurement *measurement);
 
 /* codec_morsel.c */
 struct Wire__Lend *wire_put_lend(struct wire_scratch *scratch, const struct cluster_lend *lend);

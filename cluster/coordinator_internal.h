@@ -1,9 +1,10 @@
 /* Inside the coordinator: its state. coordinator.c knows peers and time, coordinator_queue.c who waits,
- * coordinator_job.c the phases of a job, coordinator_plan.c what it consists of, coordinator_report.c what is told
- * about it. */
+ * coordinator_job.c the phases of a job, coordinator_plan.c what it consists of, coordinator_bisect.c jobs that measure
+ * the network, coordinator_report.c what is told about it. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 #define MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 
+#include "cluster/bisect_plan.h"
 #include "cluster/coordinator.h"
 
 enum { COORDINATOR_HISTORY_MAX = 64, COORDINATOR_QUEUE_MAX = 256 };
@@ -44,6 +45,7 @@ struct run_node {
     bool published; /* COMMITTED, then PUBLISHED */
     bool resolved;
     struct shuffle_relation relation[2];
+    struct cluster_card card;           /* bisect */
     uint64_t lend_next[2], lend_end[2]; /* its own morsels when the source is local */
     bool ended[2];                      /* was told that no more morsels come */
     uint64_t progress_rows;
@@ -70,6 +72,7 @@ struct coordinator_job {
     uint32_t *local_first_file[2]; /* local sources: files [i], [i + 1]) are node i's */
     struct shuffle_survey *surveys[2];
     uint64_t survey_count[2];
+    struct coordinator_bisect *bisect; /* of a measurement, once planned */
     bool recorded, committed;
     struct cluster_decision decision;
     struct base_error error; /* the first; BASE_OK: none */
@@ -153,6 +156,21 @@ enum base_status coordinator_survey_keep(struct coordinator_job *job, const stru
                                          struct base_error *error);
 enum base_status coordinator_survey_apply(struct coordinator_job *job, struct base_error *error);
 void coordinator_plan_free(struct coordinator_job *job);
+
+/* coordinator_bisect.c: a job that measures the network. */
+struct coordinator_bisect;
+/* Makes the schedule and tells the client of it. */
+enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct coordinator_job *job,
+                                         struct base_error *error);
+/* Goes on to the next step; then coordinator_bisect_last says whether there was one. */
+void coordinator_bisect_next(struct coordinator_job *job);
+bool coordinator_bisect_last(const struct coordinator_job *job);
+void coordinator_bisect_tell(struct cluster_coordinator *c, uint32_t node);
+/* What a node saw in the step; once all have, coordinator_bisect_end tells the client and the schedule. */
+enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32_t node,
+                                             const struct cluster_measured *measured, struct base_error *error);
+void coordinator_bisect_end(struct cluster_coordinator *c, struct coordinator_job *job);
+void coordinator_bisect_free(struct coordinator_bisect *bisect);
 
 /* coordinator_publish.c: decisions and those who have not carried them out. */
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error);

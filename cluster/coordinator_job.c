@@ -3,6 +3,8 @@
  *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [COMMIT ->] RELEASE -> done
  *   any of them -> ABORT -> done
  *
+ * A job that measures the network goes from CONNECT to MEASURE, once for every step of it, and then to RELEASE.
+ *
  * One job runs at a time. In every phase the coordinator waits for one answer of every node (`answered`), then goes on:
  * so a phase is a barrier. In RELEASE and ABORT the answer is CLOSED; a node that is lost counts as having answered,
  * and a node that does not answer in CLUSTER_RELEASE_NS is lost. That is why the coordinator is always idle again in
@@ -123,6 +125,7 @@ static double *phase_span(struct cluster_spans *spans, enum cluster_phase phase)
     case CLUSTER_PHASE_CONNECT:
         return &spans->connect_seconds;
     case CLUSTER_PHASE_BUILD:
+    case CLUSTER_PHASE_MEASURE: /* the steps of a measurement are its only pass */
         return &spans->build_seconds;
     case CLUSTER_PHASE_PROBE:
         return &spans->probe_seconds;
@@ -143,9 +146,10 @@ static const unsigned phase_before[] = {
     [CLUSTER_PHASE_BUILD] = FROM(CONNECT),
     [CLUSTER_PHASE_PROBE] = FROM(BUILD),
     [CLUSTER_PHASE_COMMIT] = FROM(BUILD) | FROM(PROBE),
-    [CLUSTER_PHASE_RELEASE] = FROM(BUILD) | FROM(PROBE) | FROM(COMMIT),
+    [CLUSTER_PHASE_MEASURE] = FROM(CONNECT) | FROM(MEASURE),
+    [CLUSTER_PHASE_RELEASE] = FROM(BUILD) | FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE),
     [CLUSTER_PHASE_ABORT] = FROM(QUEUED) | FROM(RESOLVE) | FROM(PREPARE) | FROM(SURVEY) | FROM(CONNECT) | FROM(BUILD) |
-                            FROM(PROBE) | FROM(COMMIT),
+                            FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE),
     [CLUSTER_PHASE_DONE] = FROM(ABORT) | FROM(RELEASE),
 };
 #undef FROM
@@ -219,6 +223,9 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
     case CLUSTER_PHASE_PROBE:
         tell_start(c, node);
         break;
+    case CLUSTER_PHASE_MEASURE:
+        coordinator_bisect_tell(c, node);
+        break;
     case CLUSTER_PHASE_RELEASE:
     case CLUSTER_PHASE_ABORT:
         tell_release(c, node);
@@ -263,6 +270,12 @@ static void enter_commit(struct cluster_coordinator *c)
     action->decision = &job->decision;
 }
 
+static void enter_measure(struct cluster_coordinator *c)
+{
+    coordinator_bisect_next(c->run);
+    enter(c, CLUSTER_PHASE_MEASURE);
+}
+
 /* All nodes have answered: what comes next. */
 static void proceed(struct cluster_coordinator *c)
 {
@@ -285,7 +298,18 @@ static void proceed(struct cluster_coordinator *c)
             coordinator_fail(c, error.status, "%s", error.text);
         break;
     case CLUSTER_PHASE_CONNECT:
-        enter(c, CLUSTER_PHASE_BUILD);
+        if (job->bisect)
+            enter_measure(c);
+        else
+            enter(c, CLUSTER_PHASE_BUILD);
+        break;
+    case CLUSTER_PHASE_MEASURE:
+        if (coordinator_bisect_last(job)) {
+            enter(c, CLUSTER_PHASE_RELEASE);
+            break;
+        }
+        coordinator_bisect_end(c, job);
+        enter_measure(c);
         break;
     case CLUSTER_PHASE_BUILD:
     case CLUSTER_PHASE_PROBE:
@@ -328,6 +352,7 @@ static void on_resolved(struct cluster_coordinator *c, struct run_node *node, st
         node->relation[i] = resolved->relation[i];
         memset(&resolved->relation[i], 0, sizeof resolved->relation[i]);
     }
+    node->card = resolved->card;
     answered(c, node);
 }
 
@@ -355,7 +380,9 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
 static void on_step(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
 {
     const struct coordinator_job *job = c->run;
-    const bool last = job->phase == CLUSTER_PHASE_PROBE || (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 1);
+    const bool last = job->phase == CLUSTER_PHASE_PROBE ||
+                      (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 1) ||
+                      (job->phase == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
     if (last && step->step == JOIN_STEP_FINISHED)
         on_finished(c, node, step);
     else if ((job->phase == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
@@ -381,6 +408,15 @@ static void on_closed(struct cluster_coordinator *c, struct run_node *node, stru
         memset(step, 0, sizeof *step);
     }
     answered(c, node);
+}
+
+static void on_measured(struct cluster_coordinator *c, struct run_node *node, const struct cluster_measured *measured)
+{
+    struct base_error error;
+    if (coordinator_bisect_measured(c->run, (uint32_t)(node - c->run->node), measured, &error) == BASE_OK)
+        answered(c, node);
+    else
+        coordinator_fail(c, error.status, "node %s: %s", node->node->hello.name, error.text);
 }
 
 static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_t side)
@@ -462,6 +498,8 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         on_resolved(c, member, &message->resolved);
     } else if (message->kind == CLUSTER_MESSAGE_SURVEYED && job->phase == CLUSTER_PHASE_SURVEY) {
         on_surveyed(c, member, &message->surveyed);
+    } else if (message->kind == CLUSTER_MESSAGE_MEASURED && job->phase == CLUSTER_PHASE_MEASURE) {
+        on_measured(c, member, &message->measured);
     } else if (message->kind == CLUSTER_MESSAGE_STEP) {
         on_step(c, member, &message->step);
     } else {

@@ -190,10 +190,22 @@ static enum base_status cut(struct coordinator_job *job, uint32_t side, struct b
     return job->surveys[side] ? BASE_OK : base_error_set(error, BASE_NO_MEMORY, "no memory for a survey");
 }
 
+/* No relations: nodes, their addresses, and a schedule. */
+static enum base_status plan_bisect(struct cluster_coordinator *c, struct coordinator_job *job,
+                                    struct base_error *error)
+{
+    job->plan = (struct join_plan){.kind = JOIN_JOB_BISECT, .settings = job->submit.settings};
+    job->planned = true;
+    const enum base_status status = place(c, job, error);
+    return status == BASE_OK ? coordinator_bisect_plan(c, job, error) : status;
+}
+
 enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
     const uint32_t sides = job->submit.source_count;
     BASE_ASSERT(sides <= 2);
+    if (job->submit.kind == JOIN_JOB_BISECT)
+        return plan_bisect(c, job, error);
     struct shuffle_relation relation[2];
     memset(relation, 0, sizeof relation);
     enum base_status status = BASE_OK;
@@ -229,6 +241,7 @@ void coordinator_plan_free(struct coordinator_job *job)
 {
     if (job->planned)
         join_plan_free(&job->plan);
+    coordinator_bisect_free(job->bisect);
     for (uint32_t side = 0; side < 2; side++) {
         free(job->morsel[side]);
         free(job->surveys[side]);

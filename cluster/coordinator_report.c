@@ -16,6 +16,10 @@ static double seconds(uint64_t from_ns, uint64_t to_ns)
 void coordinator_job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
 {
     const bool join = submit->kind == JOIN_JOB_JOIN;
+    if (submit->kind == JOIN_JOB_BISECT) {
+        snprintf(text, text_bytes, "bisect");
+        return;
+    }
     snprintf(text, text_bytes, "%s %.80s%s%.80s %s %.60s", join ? "join" : "shuffle",
              submit->source[0].text ? submit->source[0].text : "", join ? " " : "",
              join && submit->source[1].text ? submit->source[1].text : "", join ? "on" : "by",
@@ -117,7 +121,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
             return false;
         report->node_count = job->node_count;
     }
-    bool whole = job->error.status == BASE_OK && job->node_count > 0;
+    bool whole = job->error.status == BASE_OK && job->node_count > 0 && job->submit.kind != JOIN_JOB_BISECT;
     for (uint32_t i = 0; i < report->node_count; i++) {
         if (!fill_node(&report->node[i], &job->node[i]))
             return false;

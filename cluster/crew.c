@@ -7,12 +7,10 @@
  *
  * A step is answered once, when the last worker reports it. CLOSED is special: the task reports it from inside its
  * turn, so the shell frees the task afterwards and only then counts it. */
-#include "cluster/crew.h"
+#include "cluster/crew_internal.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,67 +20,6 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
-
-enum {
-    CREW_SIDES = 2,
-    CREW_EVENTS_MAX = 64, /* one per step and side per job at most, far fewer */
-    CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
-    CREW_LISTEN_BACKLOG = 1024,
-    CREW_ENGINE_RETRY_MS = 100,
-    CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */
-};
-
-struct crew_member {
-    struct cluster_crew *crew;
-    uint32_t local;
-    int listener_fd;
-    pthread_t thread;
-    bool started;
-    struct shuffle_worker *worker;
-    /* the thread's own */
-    struct net_engine *engine;
-    struct net_engine_config engine_config;
-    struct net_engine_choice engine_choice;
-    struct join_task *task;
-    bool quit, task_closed;
-    _Atomic uint64_t progress_rows; /* read by the control thread */
-    struct net_counters counters_before;
-    uint64_t user_before_ns, system_before_ns, prepared_ns;
-    /* under the crew's lock: what the share came to */
-    struct cluster_crew_report report;
-    uint64_t *sent_bytes, *received_bytes; /* per worker of the cluster */
-};
-
-struct crew_low {
-    struct cluster_crew *crew;
-    uint32_t side;
-    _Atomic bool pending;
-};
-
-struct cluster_crew {
-    struct cluster_crew_config config;
-    struct crew_member *member;
-    struct net_address *address;
-    int event_fd;
-    /* a job's, the control thread's */
-    bool active;
-    struct join_plan plan;
-    uint32_t first_worker;
-    uint32_t node_count;
-    struct join_node *node; /* the plan's: the report may be asked for when the job is closed */
-    struct shuffle_morsel_queue *queue[CREW_SIDES], *survey[CREW_SIDES];
-    struct shuffle_survey *surveys[CREW_SIDES];
-    struct shuffle_mailroom *mailroom;
-    struct crew_low low[CREW_SIDES];
-    /* shared */
-    pthread_mutex_t lock;
-    uint32_t reached[JOIN_STEP_COUNT];
-    bool failed;
-    struct cluster_crew_event event[CREW_EVENTS_MAX];
-    uint32_t event_first, event_count;
-    char engine_name[32], engine_features[256];
-    char engine_reason[256];
-};
 
 /* ---- answers ---- */
 
@@ -132,17 +69,22 @@ static void member_snapshot(struct crew_member *member)
     report.wait_ns = report.counters.wait_ns;
     const uint64_t elapsed_ns = base_clock_now_ns() - member->prepared_ns;
     report.busy_ns = elapsed_ns > report.wait_ns ? elapsed_ns - report.wait_ns : 0;
-    join_task_result(member->task, &report.sum);
+    if (member->task != NULL)
+        join_task_result(member->task, &report.sum);
+    const uint64_t *sent =
+        member->task != NULL ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
+    const uint64_t *received =
+        member->task != NULL ? join_task_received_bytes(member->task) : bisect_task_received_bytes(member->bisect);
     const size_t bytes = member->crew->plan.workers * sizeof(uint64_t);
     pthread_mutex_lock(&member->crew->lock);
     member->report = report;
-    memcpy(member->sent_bytes, join_task_sent_bytes(member->task), bytes);
-    memcpy(member->received_bytes, join_task_received_bytes(member->task), bytes);
+    memcpy(member->sent_bytes, sent, bytes);
+    memcpy(member->received_bytes, received, bytes);
     pthread_mutex_unlock(&member->crew->lock);
 }
 
 /* join_task_config.report: on the worker's thread, inside the task's turn or a command. */
-static void member_report(void *context, uint32_t worker, int step, const struct base_error *error)
+void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error)
 {
     (void)worker;
     struct crew_member *member = context;
@@ -152,6 +94,8 @@ static void member_report(void *context, uint32_t worker, int step, const struct
     }
     if (step == JOIN_STEP_FINISHED)
         member_snapshot(member);
+    if (step == JOIN_STEP_MEASURED)
+        crew_bisect_collect(member);
     if (step == JOIN_STEP_FAILED)
         crew_failed(member->crew, member->local, error);
     else
@@ -260,6 +204,29 @@ static enum base_status member_engine(struct crew_member *member, const struct n
     return status;
 }
 
+static enum base_status member_open_join(struct crew_member *member, struct base_error *error)
+{
+    struct cluster_crew *crew = member->crew;
+    const struct join_task_config config = {.plan = &crew->plan,
+                                            .worker = crew->first_worker + member->local,
+                                            .local_first = crew->first_worker,
+                                            .local_count = crew->config.workers,
+                                            .engine = member->engine,
+                                            .governor = crew->config.governor,
+                                            .mailroom = crew->mailroom,
+                                            .listener_fd = member->listener_fd,
+                                            .key = crew->config.key,
+                                            .queue = {crew->queue[0], crew->queue[1]},
+                                            .survey = {crew->survey[0], crew->survey[1]},
+                                            .surveys = {crew->surveys[0], crew->surveys[1]},
+                                            .report = crew_member_report,
+                                            .context = member};
+    const enum base_status status = join_task_open(&config, &member->task, error);
+    if (status == BASE_OK)
+        shuffle_worker_set_task(member->worker, join_task_base(member->task));
+    return status;
+}
+
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
@@ -279,24 +246,9 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     if (crew->mailroom != NULL)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
     shuffle_worker_set_mailroom(member->worker, crew->mailroom);
-    const struct join_task_config config = {.plan = &crew->plan,
-                                            .worker = crew->first_worker + member->local,
-                                            .local_first = crew->first_worker,
-                                            .local_count = crew->config.workers,
-                                            .engine = member->engine,
-                                            .governor = crew->config.governor,
-                                            .mailroom = crew->mailroom,
-                                            .listener_fd = member->listener_fd,
-                                            .key = crew->config.key,
-                                            .queue = {crew->queue[0], crew->queue[1]},
-                                            .survey = {crew->survey[0], crew->survey[1]},
-                                            .surveys = {crew->surveys[0], crew->surveys[1]},
-                                            .report = member_report,
-                                            .context = member};
-    status = join_task_open(&config, &member->task, error);
+    status = crew->plan.kind == JOIN_JOB_BISECT ? crew_bisect_open(member, error) : member_open_join(member, error);
     if (status != BASE_OK)
         return status;
-    shuffle_worker_set_task(member->worker, join_task_base(member->task));
     /* Only now: what a preloaded source cost to make is not the job's. */
     member->counters_before = *net_engine_counters(member->engine);
     base_clock_thread_cpu_ns(&member->user_before_ns, &member->system_before_ns);
@@ -329,6 +281,8 @@ static void command_connect(struct shuffle_worker *worker, void *argument)
     struct crew_member *member = argument;
     if (member->task != NULL)
         join_task_connect(member->task);
+    if (member->bisect != NULL)
+        bisect_task_connect(member->bisect);
 }
 
 static void command_start_0(struct shuffle_worker *worker, void *argument)
@@ -352,6 +306,10 @@ static void member_close(struct crew_member *member, bool abort)
 {
     if (member->task != NULL) {
         join_task_close(member->task, abort);
+        return;
+    }
+    if (member->bisect != NULL) {
+        bisect_task_close(member->bisect, abort);
         return;
     }
     if (member->crew->mailroom != NULL)
@@ -383,11 +341,12 @@ static void member_closed(struct crew_member *member)
     member->task_closed = false;
     shuffle_worker_set_task(member->worker, NULL);
     shuffle_worker_set_mailroom(member->worker, NULL);
-    if (member->task != NULL) {
+    if (member->task != NULL || member->bisect != NULL)
         member_snapshot(member);
-        join_task_free(member->task);
-        member->task = NULL;
-    }
+    join_task_free(member->task);
+    bisect_task_free(member->bisect);
+    member->task = NULL;
+    member->bisect = NULL;
     crew_reached(member->crew, JOIN_STEP_CLOSED);
 }
 
@@ -507,7 +466,7 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
     return BASE_OK;
 }
 
-static void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command)
+void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command)
 {
     for (uint32_t i = 0; i < crew->config.workers; i++)
         if (crew->member[i].started &&
@@ -527,6 +486,7 @@ static void crew_forget_job(struct cluster_crew *crew)
     }
     shuffle_mailroom_close(crew->mailroom);
     crew->mailroom = NULL;
+    crew_bisect_forget(crew);
     join_plan_free(&crew->plan);
     crew->active = false;
 }
@@ -641,7 +601,7 @@ enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_pla
 }
 
 /* Orders need a job: one that comes late, after the job was released, is answered by an error. */
-static enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error)
+enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error)
 {
     return crew->active ? BASE_OK : base_error_set(error, BASE_INVALID, "no job is prepared on this node");
 }

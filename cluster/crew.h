@@ -7,6 +7,7 @@
 #ifndef MILLRACE_CLUSTER_CREW_H
 #define MILLRACE_CLUSTER_CREW_H
 
+#include "cluster/bisect.h"
 #include "join/plan.h"
 #include "join/task.h"
 
@@ -51,6 +52,12 @@ enum base_status cluster_crew_connect(struct cluster_crew *crew, struct base_err
 enum base_status cluster_crew_lend(struct cluster_crew *crew, uint32_t side, const struct shuffle_morsel *morsels,
                                    uint64_t count, bool end, struct base_error *error);
 enum base_status cluster_crew_start(struct cluster_crew *crew, uint32_t pass, struct base_error *error);
+/* A measurement: one step of it -> MEASURED, or the last order -> FINISHED. The order is taken over (also on error). */
+enum base_status cluster_crew_measure(struct cluster_crew *crew, struct cluster_measure *order,
+                                      struct base_error *error);
+/* What the step came to, summed over the workers; after MEASURED and until the next order. Its arrays are the crew's;
+ * connections and cards are not looked at here. */
+const struct cluster_measured *cluster_crew_measured(const struct cluster_crew *crew);
 /* Ends the job, however it stands -> CLOSED, always, in bounded time; everything it held is freed. */
 void cluster_crew_release(struct cluster_crew *crew, bool abort);
 

@@ -37,6 +37,19 @@ void json_out_put_text(struct json_out *out, json_t *object, const char *key, co
     json_out_put(out, object, key, json_out_text(text));
 }
 
+json_t *json_out_words(struct json_out *out, const char *text)
+{
+    json_t *array = json_array();
+    char *copy = strdup(text ? text : "");
+    char *rest = copy;
+    if (!copy)
+        out->failed = true;
+    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        json_out_append(out, array, json_out_text(word));
+    free(copy);
+    return array;
+}
+
 void json_out_put_text_or_null(struct json_out *out, json_t *object, const char *key, const char *text)
 {
     json_out_put(out, object, key, text && *text ? json_out_text(text) : json_null());

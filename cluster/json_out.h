@@ -16,6 +16,8 @@ void json_out_put(struct json_out *out, json_t *object, const char *key, json_t 
 void json_out_append(struct json_out *out, json_t *array, json_t *value);
 /* A byte that is not UTF-8 becomes '?'; NULL is "". */
 json_t *json_out_text(const char *text);
+/* "a b" -> ["a","b"] */
+json_t *json_out_words(struct json_out *out, const char *text);
 /* null for "". */
 void json_out_put_text_or_null(struct json_out *out, json_t *object, const char *key, const char *text);
 void json_out_put_text(struct json_out *out, json_t *object, const char *key, const char *text);

@@ -206,6 +206,25 @@ void cluster_message_free(struct cluster_message *message)
         free(message->publish.out);
         free(message->publish.text);
         break;
+    case CLUSTER_MESSAGE_MEASURE:
+        free(message->measure.send);
+        free(message->measure.receive);
+        break;
+    case CLUSTER_MESSAGE_MEASURED:
+        free(message->measured.bytes);
+        free(message->measured.window);
+        break;
+    case CLUSTER_MESSAGE_SCHEDULE:
+        for (uint32_t i = 0; i < message->schedule.node_count; i++)
+            free(message->schedule.node[i].name);
+        free(message->schedule.node);
+        break;
+    case CLUSTER_MESSAGE_MEASUREMENT:
+        free(message->measurement.half);
+        free(message->measurement.flow);
+        free(message->measurement.flow_bytes);
+        free(message->measurement.window);
+        break;
     default:
         break;
     }

@@ -5,7 +5,9 @@
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
  *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP,
- * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number. heartbeat
+ * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number. A job that
+ * measures the network has MEASURE -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT
+ * for each step, before the REPORT. heartbeat
  * BEAT both ways
  *
  * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A
@@ -13,6 +15,7 @@
 #ifndef MILLRACE_CLUSTER_MESSAGE_H
 #define MILLRACE_CLUSTER_MESSAGE_H
 
+#include "cluster/bisect.h"
 #include "cluster/crew.h"
 #include "join/plan.h"
 
@@ -68,7 +71,11 @@ const char *cluster_build_id(void);
     X(PUBLISH)                                                                                                         \
     X(PUBLISHED)                                                                                                       \
     X(RELEASE)                                                                                                         \
-    X(CLOSED)
+    X(CLOSED)                                                                                                          \
+    X(MEASURE)                                                                                                         \
+    X(MEASURED)                                                                                                        \
+    X(SCHEDULE)                                                                                                        \
+    X(MEASUREMENT)
 
 enum cluster_message_kind {
 #define X(name) CLUSTER_MESSAGE_##name,
@@ -125,7 +132,7 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
 
 struct cluster_submit {
     enum join_job_kind kind;
-    uint32_t source_count; /* join 2 (left, right), shuffle 1 */
+    uint32_t source_count; /* join 2 (left, right), shuffle 1, bisect 0 */
     struct cluster_source source[2];
     char *on;     /* join "a=b[,c=d]", shuffle "k[,l]" */
     char *select; /* or NULL */
@@ -134,6 +141,7 @@ struct cluster_submit {
     bool into_table;
     bool progress; /* the client wants PROGRESS */
     struct join_settings settings;
+    struct cluster_bisect_request bisect; /* bisect only, which has no sources */
 };
 
 /* X(name, words) */
@@ -145,12 +153,13 @@ struct cluster_submit {
     X(CONNECT, "connecting")                                                                                           \
     X(BUILD, "building")                                                                                               \
     X(PROBE, "probing")                                                                                                \
+    X(MEASURE, "measuring")                                                                                            \
     X(COMMIT, "committing")                                                                                            \
     X(RELEASE, "releasing")                                                                                            \
     X(ABORT, "aborting")                                                                                               \
     X(DONE, "done")
 
-/* A shuffle's only pass is BUILD. */
+/* A shuffle's only pass is BUILD; a bisect has MEASURE instead, once for each of its steps. */
 enum cluster_phase {
 #define X(name, words) CLUSTER_PHASE_##name,
     CLUSTER_PHASE_LIST(X)
@@ -283,6 +292,7 @@ struct cluster_resolve {
 struct cluster_resolved {
     uint32_t relation_count;
     struct shuffle_relation relation[2];
+    struct cluster_card card; /* bisect only */
 };
 
 struct cluster_prepare {
@@ -339,6 +349,36 @@ struct cluster_release {
     bool abort;
 };
 
+/* What a client is told of a measurement of the network before it begins ... */
+struct cluster_schedule_node {
+    char *name;
+    uint32_t workers;
+    struct cluster_card card;
+};
+struct cluster_schedule {
+    uint32_t step_count; /* at most */
+    uint64_t expected_ns, duration_ns, warmup_ns, window_ns;
+    uint32_t node_count;
+    struct cluster_schedule_node *node;
+};
+/* ... and of each step of it. */
+struct cluster_measurement {
+    uint32_t step; /* counted from 1 */
+    enum cluster_bisect_kind kind;
+    uint32_t node;      /* as in struct cluster_bisect_step */
+    uint32_t half_size; /* CUT: as many as nodes; else 0 */
+    uint8_t *half;
+    uint32_t flow_count;
+    struct cluster_flow *flow;
+    uint64_t *flow_bytes; /* payload received in the measured time */
+    uint32_t window_count;
+    uint64_t *window;                        /* the same by window, over all flows */
+    uint64_t received_bytes, verified_bytes; /* of the whole step */
+    uint64_t retransmits;                    /* UINT64_MAX: some node's kernel does not tell */
+    uint64_t cpu_user_ns, cpu_system_ns;
+    uint32_t mtu, segment_bytes; /* the smallest; 0: unknown */
+};
+
 struct cluster_message {
     enum cluster_message_kind kind;
     uint64_t job; /* 0 where there is none */
@@ -365,6 +405,10 @@ struct cluster_message {
         struct cluster_commit commit;
         struct cluster_publish publish;
         struct cluster_release release;
+        struct cluster_measure measure;
+        struct cluster_measured measured;
+        struct cluster_schedule schedule;
+        struct cluster_measurement measurement;
     };
 };
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster/bisect_client.h"
 #include "cluster/client.h"
 #include "cluster/client_args.h"
 #include "cluster/doctor.h"
@@ -39,6 +40,8 @@ static int give(char *text, int exit_code)
 static int give_failure(const struct cluster_client_args *args, const struct base_error *error, enum cluster_exit code)
 {
     tell(error);
+    if (args->json && args->command == CLUSTER_COMMAND_BISECT)
+        return give(bisect_client_failure_json(error, (int)code), (int)code);
     const bool job = args->command == CLUSTER_COMMAND_JOIN || args->command == CLUSTER_COMMAND_SHUFFLE;
     if (!args->json || !job)
         return (int)code;
@@ -96,6 +99,17 @@ static int run_job(const struct cluster_client_args *args)
     else if (report->error.status == BASE_OK)
         report_print(report, message.job, submit.out, stdout);
     cluster_message_free(&message);
+    return code;
+}
+
+static int run_bisect(const struct cluster_client_args *args)
+{
+    struct session session;
+    int code = session_open(args, &session);
+    if (code != CLUSTER_EXIT_OK)
+        return code;
+    code = bisect_client_run(args, session.client);
+    session_close(&session);
     return code;
 }
 
@@ -182,7 +196,7 @@ out:
 static int (*const commands[CLUSTER_COMMAND_COUNT])(const struct cluster_client_args *args) = {
     [CLUSTER_COMMAND_JOIN] = run_job,  [CLUSTER_COMMAND_SHUFFLE] = run_job,     [CLUSTER_COMMAND_NODES] = run_list,
     [CLUSTER_COMMAND_JOBS] = run_list, [CLUSTER_COMMAND_VERSION] = run_version, [CLUSTER_COMMAND_ENGINES] = run_engines,
-    [CLUSTER_COMMAND_KEY] = run_key,   [CLUSTER_COMMAND_DOCTOR] = run_doctor,
+    [CLUSTER_COMMAND_KEY] = run_key,   [CLUSTER_COMMAND_DOCTOR] = run_doctor,   [CLUSTER_COMMAND_BISECT] = run_bisect,
 };
 
 int main(int argc, char **argv)

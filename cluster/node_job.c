@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "cluster/card.h"
 #include "shuffle/publish.h"
 
 static void say(struct node_job *job, struct cluster_message *message)
@@ -131,6 +132,8 @@ static enum base_status on_resolve(struct node_job *job, uint64_t id, const stru
     memset(&answer, 0, sizeof answer);
     answer.kind = CLUSTER_MESSAGE_RESOLVED;
     answer.resolved.relation_count = resolve->source_count;
+    if (resolve->source_count == 0)
+        cluster_card_find(&cluster_crew_addresses(job->crew)[0], &answer.resolved.card);
     struct base_error why;
     enum base_status status = BASE_OK;
     if (resolve->out)
@@ -327,8 +330,40 @@ static void say_finished(struct node_job *job)
     free(bytes);
 }
 
+/* False: the kernel does not tell; *sum is then zero. */
+static bool look_at_paths(const struct node_job *job, struct cluster_path_sum *sum)
+{
+    *sum = (struct cluster_path_sum){0};
+    struct base_error unseen;
+    return job->paths && cluster_path_watch_sum(job->paths, cluster_crew_addresses(job->crew), job->workers,
+                                                job->address, job->address_count, sum, &unseen) == BASE_OK;
+}
+
+static enum base_status on_measure(struct node_job *job, struct cluster_measure *order, struct base_error *error)
+{
+    struct base_error unseen;
+    if (!job->paths && cluster_path_watch_open(&job->paths, &unseen) != BASE_OK)
+        base_log_debug("retransmits are not counted: %s", unseen.text);
+    look_at_paths(job, &job->before);
+    return cluster_crew_measure(job->crew, order, error);
+}
+
+static void say_measured(struct node_job *job)
+{
+    struct cluster_path_sum after;
+    const bool known = look_at_paths(job, &after);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
+    message.measured.retransmits = known ? after.retransmits - job->before.retransmits : UINT64_MAX;
+    message.measured.mtu = after.mtu;
+    message.measured.segment_bytes = after.segment_bytes;
+    say(job, &message);
+}
+
 static void forget(struct node_job *job)
 {
+    if (job->paths)
+        cluster_path_watch_close(job->paths);
+    job->paths = NULL;
     for (uint32_t side = 0; side < 2; side++) {
         free(job->side[side].file_bytes);
         free(job->side[side].survey_index);
@@ -417,6 +452,8 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         say(job, &message);
     } else if (event->step == JOIN_STEP_SURVEYED) {
         say_surveyed(job);
+    } else if (event->step == JOIN_STEP_MEASURED) {
+        say_measured(job);
     } else if (event->step == JOIN_STEP_FINISHED) {
         job->running = false;
         job->finished = true;
@@ -493,8 +530,7 @@ static enum base_status start(struct node_job *job, const struct cluster_start *
 }
 
 /* Orders that need the job to be prepared. */
-static enum base_status crew_order(struct node_job *job, const struct cluster_message *message,
-                                   struct base_error *error)
+static enum base_status crew_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
 {
     switch (message->kind) {
     case CLUSTER_MESSAGE_SURVEY:
@@ -505,6 +541,8 @@ static enum base_status crew_order(struct node_job *job, const struct cluster_me
         return start(job, &message->start, error);
     case CLUSTER_MESSAGE_LEND:
         return on_lend(job, &message->lend, error);
+    case CLUSTER_MESSAGE_MEASURE:
+        return on_measure(job, &message->measure, error);
     default:
         return base_error_set(error, BASE_PROTOCOL, "%s is no order to a node", cluster_message_name(message->kind));
     }

@@ -46,6 +46,8 @@ struct node_job {
     uint32_t address_count;
     struct node_side side[2];
     uint32_t sides;
+    struct cluster_path_watch *paths; /* of a job that measures the network, or NULL */
+    struct cluster_path_sum before;   /* when the step began */
     struct node_output output;
     struct node_output doubt; /* of an earlier job whose decision this node did not hear */
 };

@@ -25,6 +25,7 @@ struct cluster_path_watch {
 struct path_search {
     const struct net_address *own, *others;
     uint32_t own_count, others_count;
+    struct cluster_path_sum *sum; /* NULL: cuts are looked for */
     bool cut;
     struct net_address peer;
 };
@@ -95,6 +96,18 @@ static bool lost_its_way(const struct tcp_info *info)
            info->tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS;
 }
 
+static uint32_t smaller(uint32_t known, uint32_t value)
+{
+    return known == 0 || (value != 0 && value < known) ? value : known;
+}
+
+static void add_to(struct cluster_path_sum *sum, const struct tcp_info *info)
+{
+    sum->retransmits += info->tcpi_total_retrans;
+    sum->mtu = smaller(sum->mtu, info->tcpi_pmtu);
+    sum->segment_bytes = smaller(sum->segment_bytes, info->tcpi_snd_mss);
+}
+
 static void look_at(struct path_search *search, const struct nlmsghdr *header)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(header);
@@ -115,13 +128,17 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
         const size_t step = base_align_up(attribute.nla_len, NLA_ALIGNTO);
         at += step < (size_t)(end - at) ? step : (size_t)(end - at);
     }
-    if (!lost_its_way(&info))
+    if (!search->sum && !lost_its_way(&info))
         return;
     const struct net_address from = diag_address(message->idiag_family, message->id.idiag_src, message->id.idiag_sport);
     const struct net_address to = diag_address(message->idiag_family, message->id.idiag_dst, message->id.idiag_dport);
     if (!among(&from, search->own, search->own_count) && !among(&to, search->own, search->own_count) &&
         !among(&to, search->others, search->others_count))
         return;
+    if (search->sum) {
+        add_to(search->sum, &info);
+        return;
+    }
     search->cut = true;
     search->peer = to;
 }
@@ -182,4 +199,18 @@ enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const
     if (search.cut)
         *peer = search.peer;
     return BASE_OK;
+}
+
+enum base_status cluster_path_watch_sum(struct cluster_path_watch *watch, const struct net_address *own,
+                                        uint32_t own_count, const struct net_address *others, uint32_t others_count,
+                                        struct cluster_path_sum *sum, struct base_error *error)
+{
+    struct cluster_path_sum found = {0};
+    struct path_search search = {
+        .own = own, .own_count = own_count, .others = others, .others_count = others_count, .sum = &found};
+    const uint8_t family = own_count > 0 ? (uint8_t)own[0].any.sa_family : AF_INET;
+    const enum base_status status = dump(watch, family, &search, error);
+    if (status == BASE_OK)
+        *sum = found;
+    return status;
 }

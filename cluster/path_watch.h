@@ -26,4 +26,13 @@ enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const
                                          uint32_t own_count, const struct net_address *others, uint32_t others_count,
                                          bool *cut, struct net_address *peer, struct base_error *error);
 
+/* The same connections, summed. */
+struct cluster_path_sum {
+    uint64_t retransmits;        /* segments sent again since the connections began */
+    uint32_t mtu, segment_bytes; /* the smallest of any; 0: no connection */
+};
+enum base_status cluster_path_watch_sum(struct cluster_path_watch *watch, const struct net_address *own,
+                                        uint32_t own_count, const struct net_address *others, uint32_t others_count,
+                                        struct cluster_path_sum *sum, struct base_error *error);
+
 #endif

@@ -87,7 +87,7 @@ static char *finish(const struct json_out *out, json_t *object)
 
 static const char *kind_word(enum join_job_kind kind)
 {
-    return kind == JOIN_JOB_JOIN ? "join" : "shuffle";
+    return kind == JOIN_JOB_JOIN ? "join" : kind == JOIN_JOB_SHUFFLE ? "shuffle" : "bisect";
 }
 
 static const char *side_word(uint32_t side)

@@ -12,7 +12,8 @@
 /* Receive chunks of a worker unless a job asks otherwise: 2 MiB in all, so that they stay in cache. */
 enum { JOIN_RECV_CHUNK_BYTES = 64 << 10, JOIN_RECV_CHUNK_COUNT = 32 };
 
-enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE };
+/* BISECT moves no rows, it measures the network (cluster/bisect.h): its plan has no sides, only nodes and settings. */
+enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE, JOIN_JOB_BISECT, JOIN_JOB_COUNT };
 
 /* Settings of a job that do not change its answer. Zero means the default chosen by join_plan_make. */
 struct join_settings {
@@ -56,7 +57,7 @@ struct join_plan {
     uint64_t job;
     uint8_t token[SHUFFLE_TOKEN_BYTES];
     struct join_settings settings; /* no zeros left */
-    uint32_t sides;                /* 1 for shuffle */
+    uint32_t sides;                /* 2 for join, 1 for shuffle, 0 for bisect */
     struct join_side side[2];      /* left, right */
     uint32_t build;                /* side that is built: pass 0 scans it, pass 1 the other */
     bool into_table;

@@ -36,8 +36,9 @@ struct join_task_config {
     void *context;
 };
 
-/* Steps a report names. FAILED carries the error; it comes at most once. */
-#define JOIN_STEP_LIST(X) X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED)
+/* Steps a report names. FAILED carries the error; it comes at most once. MEASURED is for jobs that measure the network
+ * (cluster/bisect_task.h), which share the list. */
+#define JOIN_STEP_LIST(X) X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED) X(MEASURED)
 enum join_step {
 #define X(name) JOIN_STEP_##name,
     JOIN_STEP_LIST(X)

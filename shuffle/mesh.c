@@ -163,6 +163,8 @@ void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exc
 
 bool shuffle_mesh_peer_done(const struct shuffle_mesh *mesh, uint32_t peer)
 {
+    if (mesh->config.raw)
+        return mesh->config.raw->done(mesh->config.raw->context, peer);
     bool any = false;
     for (uint32_t i = 0; i < SHUFFLE_EXCHANGES_MAX; i++) {
         const struct shuffle_exchange *exchange = mesh->exchange[i];
@@ -184,6 +186,12 @@ void shuffle_mesh_stage(struct shuffle_mesh *mesh, uint32_t worker)
         return;
     peer->staged = true;
     TAILQ_INSERT_TAIL(&mesh->stage, peer, stage);
+}
+
+void shuffle_mesh_offer(struct shuffle_mesh *mesh, uint32_t worker)
+{
+    BASE_ASSERT(mesh->config.raw && mesh->peers[worker].kind == MESH_REMOTE);
+    shuffle_mesh_stage(mesh, worker);
 }
 
 void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame)

@@ -25,6 +25,21 @@ enum { SHUFFLE_TOKEN_BYTES = 16, SHUFFLE_EXCHANGES_MAX = 4 };
  * many for callers that are strangers. Half of them may be there in silence, half may be on their way out. */
 enum { SHUFFLE_MESH_STRANGERS_MAX = 64 };
 
+/* What a job moves that has no exchanges: plain bytes, as a measurement of the network wants them. All are called on
+ * the worker's thread, from the mesh's events and turns, and only for workers of other nodes. */
+struct shuffle_mesh_raw {
+    void *context;
+    /* Puts what that worker gets next into op's segments and count; false: nothing for now (shuffle_mesh_offer asks
+     * again). The bytes stay as they are until sent. */
+    bool (*fill)(void *context, uint32_t peer, struct net_send_op *op);
+    void (*sent)(void *context, uint32_t peer, uint64_t bytes);
+    /* Bytes in the order they were sent; good for the time of the call. An error is the job's end. */
+    enum base_status (*received)(void *context, uint32_t peer, const uint8_t *data, uint32_t bytes,
+                                 struct base_error *error);
+    /* Has that worker said all it had to say, so that it may close? */
+    bool (*done)(const void *context, uint32_t peer);
+};
+
 struct shuffle_mesh_config {
     struct net_engine *engine;
     struct base_governor *governor;
@@ -38,6 +53,7 @@ struct shuffle_mesh_config {
     uint8_t token[SHUFFLE_TOKEN_BYTES];
     struct shuffle_mailroom *mailroom; /* NULL when local_count is 1 */
     uint64_t connect_timeout_ns;
+    const struct shuffle_mesh_raw *raw; /* NULL: exchanges are attached; borrowed */
 };
 
 enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, struct shuffle_mesh **mesh,
@@ -53,6 +69,9 @@ enum base_status shuffle_mesh_event(struct shuffle_mesh *mesh, const struct net_
 enum base_status shuffle_mesh_turn(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
 /* Earliest deadline it waits for (engine time), or UINT64_MAX. */
 uint64_t shuffle_mesh_deadline_ns(const struct shuffle_mesh *mesh);
+
+/* A raw mesh: there is something for that worker, fill is called in this or the next turn. */
+void shuffle_mesh_offer(struct shuffle_mesh *mesh, uint32_t worker);
 
 /* Bytes of payload sent to and received from each worker over connections since opening (P entries each; own node's
  * stay 0). */

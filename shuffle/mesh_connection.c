@@ -161,6 +161,17 @@ static bool send_greeting(struct mesh_connection *connection)
     return net_socket_send(connection->socket, &connection->op) == BASE_OK;
 }
 
+/* What a raw job has for the peer; once filled it is offered to the engine until that takes it. */
+static bool send_raw(struct mesh_connection *connection)
+{
+    const struct shuffle_mesh_raw *raw = connection->mesh->config.raw;
+    if (connection->state != MESH_OPEN)
+        return true;
+    if (!connection->filled)
+        connection->filled = raw->fill(raw->context, connection->peer, &connection->op);
+    return !connection->filled || net_socket_send(connection->socket, &connection->op) == BASE_OK;
+}
+
 bool mesh_connection_kick(struct mesh_connection *connection)
 {
     if (connection->op.in_flight || connection->state == MESH_CLOSING || connection->state == MESH_CONNECTING)
@@ -176,6 +187,8 @@ bool mesh_connection_kick(struct mesh_connection *connection)
         connection->greeted = send_greeting(connection);
         return connection->greeted;
     }
+    if (connection->mesh->config.raw)
+        return send_raw(connection);
     if (connection->state == MESH_GREETING || !peer->out.first)
         return true;
     uint32_t count = 0;
@@ -208,10 +221,23 @@ static void sent_frames_home(struct mesh_connection *connection, bool delivered)
     }
 }
 
+/* Bytes of a raw job have left, or never will. */
+static void sent_raw(struct mesh_connection *connection, const struct net_event *event)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    connection->filled = false;
+    if (event->status != BASE_OK || mesh->closing)
+        return;
+    mesh->sent_bytes[connection->peer] += event->bytes;
+    mesh->config.raw->sent(mesh->config.raw->context, connection->peer, event->bytes);
+}
+
 static enum base_status on_sent(struct mesh_connection *connection, const struct net_event *event,
                                 struct base_error *error)
 {
-    const bool frames = connection->frames_in_flight > 0;
+    const bool frames = connection->frames_in_flight > 0 || connection->filled;
+    if (connection->filled)
+        sent_raw(connection, event);
     sent_frames_home(connection, event->status == BASE_OK);
     switch (connection->state) {
     case MESH_PROVING:
@@ -323,6 +349,21 @@ static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t 
     return bytes;
 }
 
+/* A raw job has no inlets. */
+static enum base_status on_raw_chunk(struct mesh_connection *connection, const struct net_chunk *chunk, uint32_t taken,
+                                     struct base_error *error)
+{
+    struct shuffle_mesh *mesh = connection->mesh;
+    const struct shuffle_mesh_raw *raw = mesh->config.raw;
+    enum base_status status = BASE_OK;
+    if (!mesh->closing) {
+        mesh->received_bytes[connection->peer] += chunk->bytes - taken;
+        status = raw->received(raw->context, connection->peer, chunk->data + taken, chunk->bytes - taken, error);
+    }
+    net_chunk_release(mesh->config.engine, chunk);
+    return status;
+}
+
 static enum base_status on_chunk(struct mesh_connection *connection, const struct net_chunk *chunk,
                                  struct base_error *error)
 {
@@ -335,6 +376,8 @@ static enum base_status on_chunk(struct mesh_connection *connection, const struc
         net_chunk_release(connection->mesh->config.engine, chunk);
         return BASE_OK;
     }
+    if (connection->mesh->config.raw)
+        return on_raw_chunk(connection, chunk, taken, error);
     const struct shuffle_piece piece = {.data = chunk->data + taken, .bytes = chunk->bytes - taken, .chunk = *chunk};
     return shuffle_inlet_push(&peer_of(connection)->inlet, &piece, error);
 }

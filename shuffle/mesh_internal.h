@@ -35,6 +35,7 @@ struct mesh_connection {
     uint32_t greeting_bytes;
     struct shuffle_preamble own_greeting; /* leaving */
     uint32_t frames_in_flight; /* that op sends: the first of the peer's queue; 0 while it sends the greeting */
+    bool filled;               /* raw: op holds bytes that no engine has taken yet, or that are on their way */
     struct net_send_op op;
     TAILQ_ENTRY(mesh_connection) all;
 };

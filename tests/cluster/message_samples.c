@@ -131,6 +131,11 @@ static struct shuffle_morsel sample_morsels[2] = {{0, true, 0, 100, 1, 0}, {1, f
 static struct shuffle_survey sample_surveys[2] = {{0, 5, 6}, {1, 7, 8}};
 static uint64_t sample_bytes[2] = {100, 200};
 
+static uint32_t sample_numbers[2] = {1, 4};
+static uint8_t sample_half[2] = {0, 1};
+static struct cluster_flow sample_flows[2] = {{0, 1}, {1, 0}};
+static struct cluster_schedule_node sample_schedule_node = {"n1", 2, {"eth0", UINT64_C(100000000000), 9000}};
+
 static void sample_step(struct cluster_step *step)
 {
     step->step = JOIN_STEP_FINISHED;
@@ -246,6 +251,30 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
         break;
     case CLUSTER_MESSAGE_RELEASE:
         message->release.abort = true;
+        break;
+    case CLUSTER_MESSAGE_MEASURE:
+        message->measure = (struct cluster_measure){.step = 3,
+                                                    .warmup_ns = 100000000,
+                                                    .duration_ns = 250000000,
+                                                    .window_ns = 100000000,
+                                                    .streams = 4,
+                                                    .send_count = 2,
+                                                    .receive_count = 1,
+                                                    .send = sample_numbers,
+                                                    .receive = sample_numbers};
+        break;
+    case CLUSTER_MESSAGE_MEASURED:
+        message->measured =
+            (struct cluster_measured){3, 2, sample_bytes, 2, sample_links, 7, 8, 9, 10, 11, 12, 9000, 8948};
+        break;
+    case CLUSTER_MESSAGE_SCHEDULE:
+        message->schedule =
+            (struct cluster_schedule){58, 5000, 250000000, 100000000, 100000000, 1, &sample_schedule_node};
+        break;
+    case CLUSTER_MESSAGE_MEASUREMENT:
+        message->measurement = (struct cluster_measurement){
+            3,   CLUSTER_BISECT_CUT, 0, 2, sample_half, 2,   sample_flows, sample_bytes, 1, sample_bytes, 300,
+            200, UINT64_MAX,         5, 6, 1500,        1448};
         break;
     default:
         break;

@@ -280,7 +280,8 @@ static void the_manual_knows_every_option(void **state)
     (void)state;
     static const char *const pages[CLUSTER_COMMAND_COUNT] = {[CLUSTER_COMMAND_JOIN] = "millrace-join.1",
                                                              [CLUSTER_COMMAND_SHUFFLE] = "millrace-shuffle.1",
-                                                             [CLUSTER_COMMAND_DOCTOR] = "millrace-doctor.1"};
+                                                             [CLUSTER_COMMAND_DOCTOR] = "millrace-doctor.1",
+                                                             [CLUSTER_COMMAND_BISECT] = "millrace-bisect.1"};
     for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++) {
         if (!pages[i])
             continue;

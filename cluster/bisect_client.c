@@ -1,0 +1,158 @@
+/* One job per engine, one after the other; the first that fails is the last. What had been measured by then is shown
+ * all the same. */
+#include "cluster/bisect_client.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/bisect_report.h"
+#include "cluster/client.h"
+
+struct watch {
+    struct bisect_run *run;
+    FILE *words; /* where "about 80 s" goes */
+    bool live;   /* standard error is a terminal: steps are shown as they end */
+};
+
+static void show_step(const struct watch *watch)
+{
+    const struct bisect_run *run = watch->run;
+    if (!watch->live)
+        return;
+    const struct cluster_measurement *last = run->count ? &run->measurement[run->count - 1] : NULL;
+    char rate[BISECT_RATE_BYTES] = "";
+    if (last)
+        bisect_rate_format(bisect_rate(run, last), rate);
+    fprintf(stderr, "\rmeasuring %u of %u  %s %s\033[K", run->count, run->schedule.step_count,
+            last ? cluster_bisect_kind_word(last->kind) : "", rate);
+}
+
+static void clear_step(const struct watch *watch)
+{
+    if (watch->live)
+        fprintf(stderr, "\r\033[K");
+}
+
+static enum base_status on_told(void *context, struct cluster_message *message, struct base_error *error)
+{
+    struct watch *watch = context;
+    const bool schedule = message->kind == CLUSTER_MESSAGE_SCHEDULE;
+    const enum base_status status = bisect_run_take(watch->run, message, error);
+    if (status == BASE_OK && schedule) {
+        const struct cluster_schedule *told = &watch->run->schedule;
+        fprintf(watch->words, "%u nodes, at most %u steps of %.2f s after %.2f s of warm-up: about %.0f s\n",
+                told->node_count, told->step_count, (double)told->duration_ns / 1e9, (double)told->warmup_ns / 1e9,
+                (double)told->expected_ns / 1e9);
+        fflush(watch->words);
+    }
+    if (status == BASE_OK)
+        show_step(watch);
+    return status;
+}
+
+/* Runs one job. Its report says how it ended, also when none came. */
+static void run_engine(struct cluster_client *client, const struct cluster_client_args *args, uint32_t engine,
+                       struct bisect_run *run)
+{
+    struct cluster_submit submit = args->submit;
+    submit.settings.engine = args->bisect.engine[engine];
+    struct watch watch = {.run = run, .words = args->json ? stderr : stdout, .live = isatty(STDERR_FILENO) == 1};
+    struct base_error error = {0};
+    const enum base_status status = cluster_client_run_watched(client, &submit, on_told, &watch, &run->report, &error);
+    clear_step(&watch);
+    if (status == BASE_OK)
+        run->job = run->report.job;
+    else
+        run->report = (struct cluster_message){.kind = CLUSTER_MESSAGE_REPORT, .report = {.error = error}};
+}
+
+static int exit_code(const struct bisect_run *run)
+{
+    const struct cluster_report *report = &run->report.report;
+    if (run->job)
+        return (int)cluster_client_exit(report);
+    return report->error.status == BASE_CANCELLED ? CLUSTER_EXIT_CANCELLED : CLUSTER_EXIT_CLUSTER;
+}
+
+static int write_page(const char *path, const char *json)
+{
+    char *page = bisect_report_html(json);
+    FILE *file = page ? fopen(path, "w") : NULL;
+    bool ok = file && fputs(page, file) >= 0;
+    const int failed = errno;
+    ok = (!file || fclose(file) == 0) && ok;
+    if (!ok)
+        fprintf(stderr, "millrace: --html=%s cannot be written: %s\n", path, page ? strerror(failed) : "no memory");
+    free(page);
+    return ok ? CLUSTER_EXIT_OK : CLUSTER_EXIT_FAILED;
+}
+
+/* Prints what is asked for. */
+static int show(const struct cluster_client_args *args, const struct bisect_report *report)
+{
+    char *json = bisect_report_json(report);
+    int code = report->exit_code;
+    if (report->error.status != BASE_OK)
+        fprintf(stderr, "millrace: %s\n", report->error.text);
+    if (!json) {
+        fputs("millrace: no memory for the answer\n", stderr);
+        return CLUSTER_EXIT_FAILED;
+    }
+    if (args->bisect.html && write_page(args->bisect.html, json) != CLUSTER_EXIT_OK && code == CLUSTER_EXIT_OK)
+        code = CLUSTER_EXIT_FAILED;
+    if (args->json)
+        puts(json);
+    else
+        bisect_report_print(report, stdout);
+    free(json);
+    return code;
+}
+
+/* Summarises what the runs brought and shows it. */
+static int conclude(const struct cluster_client_args *args, const struct bisect_run *run, uint32_t count,
+                    struct bisect_report *report)
+{
+    struct bisect_summary summary[CLUSTER_BISECT_ENGINES_MAX];
+    report->streams = args->submit.bisect.streams;
+    report->link_rate = args->bisect.link_rate;
+    report->summary = summary;
+    for (uint32_t i = 0; i < count; i++) {
+        struct base_error error;
+        if (bisect_summary_make(&run[i], report->link_rate, &summary[report->count], &error) == BASE_OK)
+            report->count++;
+        else if (report->error.status == BASE_OK) {
+            report->error = error;
+            report->exit_code = CLUSTER_EXIT_FAILED;
+        }
+    }
+    const int code = show(args, report);
+    for (uint32_t i = 0; i < report->count; i++)
+        bisect_summary_free(&summary[i]);
+    return code;
+}
+
+int bisect_client_run(const struct cluster_client_args *args, struct cluster_client *client)
+{
+    struct bisect_report report = {0};
+    struct bisect_run run[CLUSTER_BISECT_ENGINES_MAX];
+    memset(run, 0, sizeof run);
+    uint32_t count = 0;
+    while (count < args->bisect.engine_count && report.error.status == BASE_OK) {
+        run_engine(client, args, count, &run[count]);
+        report.error = run[count].report.report.error;
+        report.exit_code = exit_code(&run[count]);
+        count++;
+    }
+    const int code = conclude(args, run, count, &report);
+    for (uint32_t i = 0; i < count; i++)
+        bisect_run_free(&run[i]);
+    return code;
+}
+
+char *bisect_client_failure_json(const struct base_error *error, int code)
+{
+    const struct bisect_report report = {.error = *error, .exit_code = code};
+    return bisect_report_json(&report);
+}

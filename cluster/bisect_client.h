@@ -1,0 +1,14 @@
+/* `millrace bisect`: measures the network, with one engine or several, and shows what came of it. */
+#ifndef MILLRACE_CLUSTER_BISECT_CLIENT_H
+#define MILLRACE_CLUSTER_BISECT_CLIENT_H
+
+#include "cluster/client.h"
+#include "cluster/client_args.h"
+
+/* Runs the command; returns what the program exits with. With --json exactly one object goes to standard output,
+ * whatever happens. */
+int bisect_client_run(const struct cluster_client_args *args, struct cluster_client *client);
+/* For words that were wrong: the object of a measurement that never began. malloc'ed. */
+char *bisect_client_failure_json(const struct base_error *error, int exit_code);
+
+#endif

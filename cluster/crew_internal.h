@@ -1,0 +1,90 @@
+/* What the files of the crew share: its members and itself. crew.c has threads, orders and joins; crew_bisect.c
+ * measures the network. */
+#ifndef MILLRACE_CLUSTER_CREW_INTERNAL_H
+#define MILLRACE_CLUSTER_CREW_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cluster/bisect_task.h"
+#include "cluster/crew.h"
+
+enum {
+    CREW_SIDES = 2,
+    CREW_EVENTS_MAX = 64, /* one per step and side per job at most, far fewer */
+    CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
+    CREW_LISTEN_BACKLOG = 1024,
+    CREW_ENGINE_RETRY_MS = 100,
+    CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */
+};
+
+struct crew_member {
+    struct cluster_crew *crew;
+    uint32_t local;
+    int listener_fd;
+    pthread_t thread;
+    bool started;
+    struct shuffle_worker *worker;
+    /* the thread's own */
+    struct net_engine *engine;
+    struct net_engine_config engine_config;
+    struct net_engine_choice engine_choice;
+    struct join_task *task;     /* of a join or shuffle, else NULL */
+    struct bisect_task *bisect; /* of a measurement, else NULL */
+    bool quit, task_closed;
+    _Atomic uint64_t progress_rows; /* read by the control thread */
+    struct net_counters counters_before;
+    uint64_t user_before_ns, system_before_ns, prepared_ns;
+    uint64_t step_user_ns, step_system_ns; /* when the step of a measurement began */
+    /* under the crew's lock: what the share came to */
+    struct cluster_crew_report report;
+    uint64_t *sent_bytes, *received_bytes; /* per worker of the cluster */
+};
+
+struct crew_low {
+    struct cluster_crew *crew;
+    uint32_t side;
+    _Atomic bool pending;
+};
+
+struct cluster_crew {
+    struct cluster_crew_config config;
+    struct crew_member *member;
+    struct net_address *address;
+    int event_fd;
+    /* a job's, the control thread's */
+    bool active;
+    struct join_plan plan;
+    uint32_t first_worker;
+    uint32_t node_count;
+    struct join_node *node; /* the plan's: the report may be asked for when the job is closed */
+    struct shuffle_morsel_queue *queue[CREW_SIDES], *survey[CREW_SIDES];
+    struct shuffle_survey *surveys[CREW_SIDES];
+    struct shuffle_mailroom *mailroom;
+    struct crew_low low[CREW_SIDES];
+    struct cluster_measure measure; /* the order that runs, owned */
+    /* shared */
+    pthread_mutex_t lock;
+    uint32_t reached[JOIN_STEP_COUNT];
+    bool failed;
+    struct cluster_measured measured; /* what the order came to so far, owned */
+    uint64_t *node_bytes;             /* in its measured time, per node */
+    struct cluster_crew_event event[CREW_EVENTS_MAX];
+    uint32_t event_first, event_count;
+    char engine_name[32], engine_features[256];
+    char engine_reason[256];
+};
+
+/* crew.c */
+void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command);
+enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error);
+/* The task's report of a step, on the worker's thread. */
+void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error);
+
+/* crew_bisect.c */
+enum base_status crew_bisect_open(struct crew_member *member, struct base_error *error);
+/* Adds what a member's part of a step came to. */
+void crew_bisect_collect(struct crew_member *member);
+void crew_bisect_forget(struct cluster_crew *crew);
+
+#endif
