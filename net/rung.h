@@ -23,7 +23,12 @@
     X(MULTISHOT, "multishot")                   /* accept and receive; chunks from a provided buffer ring */           \
     X(BUNDLE, "bundle")                         /* several chunks in one completion */                                 \
     X(INCREMENTAL, "incremental")               /* large buffers, consumed piece by piece */                           \
-    X(SEND_ZC, "send-zc")                       /* zero-copy send, off again per connection where the kernel copies */
+    X(SEND_ZC, "send-zc")                       /* zero-copy send, off again per connection where the kernel copies */ \
+    X(SQPOLL, "sqpoll")                         /* a kernel thread takes submissions: no enter while it is awake */    \
+    X(COOP_TASKRUN, "coop-taskrun")             /* task work without interrupting the owner */                         \
+    X(NAPI, "napi")                             /* a wait polls the network card first */                              \
+    X(MIN_WAIT, "min-wait")     /* a wait ends with a batch, or after a short time with what is there */               \
+    X(HUGE_PAGES, "huge-pages") /* receive memory of reserved huge pages */
 
 enum net_feature_index {
 #define X(name, word) NET_FEATURE_INDEX_##name,
@@ -76,18 +81,41 @@ enum net_engine_kind {
         NET_ENGINE_KIND_COUNT
 };
 
+/* X(name, word, time, idea): options for experiments on top of a rung, features each. */
+#define NET_OPTION_LIST(X)                                                                                             \
+    X(SQPOLL, "sqpoll", NET_OPTION_PLAIN, "a kernel thread submits and runs the task work")                            \
+    X(COOP_TASKRUN, "coop-taskrun", NET_OPTION_PLAIN, "task work waits for the next system call")                      \
+    X(NAPI, "napi", NET_OPTION_TIME_OR_DEFAULT, "busy polling of the network card for so long before a wait")          \
+    X(MIN_WAIT, "min-wait", NET_OPTION_TIME, "wait for a batch of completions, but not longer than this")              \
+    X(HUGE_PAGES, "huge-pages", NET_OPTION_PLAIN, "receive memory of reserved huge pages")
+
+enum net_option_value { NET_OPTION_PLAIN, NET_OPTION_TIME, NET_OPTION_TIME_OR_DEFAULT };
+
+enum net_option_index {
+#define X(name, word, value, idea) NET_OPTION_INDEX_##name,
+    NET_OPTION_LIST(X)
+#undef X
+        NET_OPTION_COUNT
+};
+
+enum { NET_OPTION_US_MAX = 1000000, NET_NAPI_US_DEFAULT = 50 };
+
 /* What a job or a daemon asks for. Plain data. */
 struct net_engine_choice {
     enum net_engine_kind kind;
+    uint32_t options;                     /* bits of enum net_feature, only of the option list */
+    uint32_t option_us[NET_OPTION_COUNT]; /* 1 to NET_OPTION_US_MAX where the option is set and has a time, else 0 */
 };
 
-/* Text of a choice: "auto", "epoll", "uring-multishot". Buffers for net_engine_choice_format. */
-enum { NET_CHOICE_TEXT_BYTES = 96 };
+/* Text of a choice: RUNG[+OPTION...] as in "auto", "epoll", "uring-multishot+napi=50us+huge-pages". In this text each
+ * option comes once, in any order. Buffers for net_engine_choice_format. */
+enum { NET_CHOICE_TEXT_BYTES = 128 };
 
-/* Reads such a text. Errors: BASE_INVALID, naming what there is to choose from. */
+/* Reads such a text and checks it. Errors: BASE_INVALID, naming what there is to choose from, or why it makes no sense.
+ */
 enum base_status net_engine_choice_parse(const char *text, struct net_engine_choice *choice, struct base_error *error);
 void net_engine_choice_format(const struct net_engine_choice *choice, char text[NET_CHOICE_TEXT_BYTES]);
-/* Whether a choice that came from elsewhere makes sense. */
+/* Whether a choice makes sense; BASE_INVALID says why not. */
 enum base_status net_engine_choice_check(const struct net_engine_choice *choice, struct base_error *error);
 bool net_engine_choice_equal(const struct net_engine_choice *a, const struct net_engine_choice *b);
 
@@ -95,6 +123,12 @@ bool net_engine_choice_equal(const struct net_engine_choice *a, const struct net
 const char *net_rung_word(enum net_engine_kind kind);
 const char *net_rung_idea(enum net_engine_kind kind);
 uint32_t net_rung_features(enum net_engine_kind kind);
+/* The features that a choice asks for, options included: SQPOLL takes the place of deferred task work. */
+uint32_t net_engine_choice_features(const struct net_engine_choice *choice);
+/* The option's word and idea (static), and its bit. */
+const char *net_option_word(enum net_option_index option);
+const char *net_option_idea(enum net_option_index option);
+enum net_feature net_option_feature(enum net_option_index option);
 /* The feature's word (static); feature is one bit. */
 const char *net_feature_word(enum net_feature feature);
 /* Writes the words of all features set, separated by spaces; returns the length it would have (as snprintf). */

@@ -43,7 +43,14 @@
 #include "base/log.h"
 #include "net/refusal.h"
 
-enum { URING_ENTRIES_MIN = 32, URING_ENTRIES_MAX = 1024, URING_COMPLETIONS_MAX = 65536, URING_WAIT_S_MAX = 1 << 30 };
+enum {
+    URING_ENTRIES_MIN = 32,
+    URING_ENTRIES_MAX = 1024,
+    URING_COMPLETIONS_MAX = 65536,
+    URING_WAIT_S_MAX = 1 << 30,
+    URING_SQPOLL_IDLE_MS = 10,
+    URING_MIN_WAIT_BATCH = 32
+};
 
 static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
 {
@@ -53,9 +60,18 @@ static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* A refusal (EBUSY) shows as a queue that stays full. */
+/* Hands what is staged to the kernel. With SQPOLL its thread looks by itself, unless it fell asleep: only then there is
+ * a system call, and only real ones are counted. A refusal (EBUSY) shows as a queue that stays full. */
 static void uring_submit(struct uring_engine *engine)
 {
+    if (uring_has(engine, NET_FEATURE_SQPOLL)) {
+        struct io_uring_sq *queue = &engine->ring.sq;
+        queue->sqe_head = queue->sqe_tail;
+        __atomic_store_n(queue->ktail, queue->sqe_tail, __ATOMIC_RELEASE);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the thread announces its sleep, then looks once more */
+        if (!(__atomic_load_n(queue->kflags, __ATOMIC_RELAXED) & IORING_SQ_NEED_WAKEUP))
+            return;
+    }
     engine->base.counters.enters++;
     engine->base.counters.syscalls++;
     (void)io_uring_submit(&engine->ring);
@@ -70,6 +86,11 @@ struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
     if (sqe != NULL)
         return sqe;
     uring_submit(engine);
+    if (uring_has(engine, NET_FEATURE_SQPOLL)) {
+        engine->base.counters.enters++;
+        engine->base.counters.syscalls++;
+        (void)io_uring_sqring_wait(&engine->ring);
+    }
     return io_uring_get_sqe(&engine->ring);
 }
 
@@ -79,6 +100,10 @@ static uint32_t uring_setup_flags(const struct uring_engine *engine)
 
     if (uring_has(engine, NET_FEATURE_DEFER_TASKRUN))
         flags |= IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    if (uring_has(engine, NET_FEATURE_COOP_TASKRUN))
+        flags |= IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
+    if (uring_has(engine, NET_FEATURE_SQPOLL))
+        flags |= IORING_SETUP_SQPOLL;
     return flags;
 }
 
@@ -93,20 +118,56 @@ static int uring_create_sized(struct uring_engine *engine, const struct net_engi
                                + files + 8,
                            2 * entries, URING_COMPLETIONS_MAX);
     for (;; entries /= 2, completions /= 2) {
-        struct io_uring_params params = {.flags = uring_setup_flags(engine), .cq_entries = completions};
+        struct io_uring_params params = {
+            .flags = uring_setup_flags(engine), .cq_entries = completions, .sq_thread_idle = URING_SQPOLL_IDLE_MS};
         int result = io_uring_queue_init_params(entries, &engine->ring, &params);
         if (result != -ENOMEM || entries / 2 < URING_ENTRIES_MIN)
             return result;
     }
 }
 
-static int uring_create(struct uring_engine *engine, const struct net_engine_config *config)
+/* Takes the set-up that the kernel is most likely to have refused out of force; false: nothing is left to take. */
+static bool uring_create_plainer(struct uring_engine *engine, uint32_t rung_features, int os_error)
 {
-    int result = uring_create_sized(engine, config);
-    if (result != -EINVAL || !uring_has(engine, NET_FEATURE_DEFER_TASKRUN))
-        return result;
-    net_engine_miss(&engine->base, NET_FEATURE_DEFER_TASKRUN, "this kernel is too old (needs Linux 6.1)");
-    return uring_create_sized(engine, config);
+    if (uring_has(engine, NET_FEATURE_SQPOLL)) {
+        net_engine_miss(&engine->base, NET_FEATURE_SQPOLL, strerror(os_error));
+        engine->base.features |= rung_features & NET_FEATURE_DEFER_TASKRUN;
+        return true;
+    }
+    if (os_error != EINVAL)
+        return false;
+    if (uring_has(engine, NET_FEATURE_COOP_TASKRUN))
+        net_engine_miss(&engine->base, NET_FEATURE_COOP_TASKRUN, "this kernel is too old (needs Linux 5.19)");
+    else if (uring_has(engine, NET_FEATURE_DEFER_TASKRUN))
+        net_engine_miss(&engine->base, NET_FEATURE_DEFER_TASKRUN, "this kernel is too old (needs Linux 6.1)");
+    else
+        return false;
+    return true;
+}
+
+static int uring_create(struct uring_engine *engine, const struct net_engine_config *config, uint32_t rung_features)
+{
+    int result;
+    do {
+        result = uring_create_sized(engine, config);
+    } while (result < 0 && uring_create_plainer(engine, rung_features, -result));
+    return result;
+}
+
+static void uring_enable_options(struct uring_engine *engine)
+{
+    struct io_uring_napi napi = {.busy_poll_to = engine->napi_us, .prefer_busy_poll = 1};
+
+    if (uring_has(engine, NET_FEATURE_NAPI)) {
+        const int result = io_uring_register_napi(&engine->ring, &napi);
+        if (result < 0)
+            net_engine_miss(&engine->base, NET_FEATURE_NAPI,
+                            result == -EINVAL ? "this kernel has no busy polling by the ring (needs Linux 6.9 and "
+                                                "CONFIG_NET_RX_BUSY_POLL)"
+                                              : strerror(-result));
+    }
+    if (uring_has(engine, NET_FEATURE_MIN_WAIT) && !(engine->ring.features & IORING_FEAT_MIN_TIMEOUT))
+        net_engine_miss(&engine->base, NET_FEATURE_MIN_WAIT, "this kernel is too old (needs Linux 6.12)");
 }
 
 static enum base_status uring_enable(struct net_engine *base, struct base_error *error)
@@ -122,6 +183,7 @@ static enum base_status uring_enable(struct net_engine *base, struct base_error 
         if (result != 1)
             net_engine_miss(base, NET_FEATURE_REGISTERED_RING, strerror(-result));
     }
+    uring_enable_options(engine);
     uring_chunks_enable(engine);
     uring_send_enable(engine);
     uring_memory_enable(engine);
@@ -167,34 +229,46 @@ static void uring_stage_wake(struct uring_engine *engine)
     engine->wake_armed = true;
 }
 
+/* Submits and waits. With min-wait a batch ends the wait, or that time with whatever is there. */
+static int uring_block(struct uring_engine *engine, uint64_t wait_ns)
+{
+    const uint64_t seconds = base_min_u64(wait_ns / BASE_NS_PER_S, URING_WAIT_S_MAX);
+    struct __kernel_timespec limit = {.tv_sec = (long long)seconds, .tv_nsec = (long long)(wait_ns % BASE_NS_PER_S)};
+    struct net_counters *counters = &engine->base.counters;
+    struct io_uring_cqe *first;
+    int result;
+
+    const uint64_t before_ns = base_clock_now_ns();
+    if (uring_has(engine, NET_FEATURE_MIN_WAIT))
+        result = io_uring_submit_and_wait_min_timeout(
+            &engine->ring, &first, URING_MIN_WAIT_BATCH, &limit,
+            (unsigned)base_min_u64(engine->min_wait_us, wait_ns / BASE_NS_PER_US), NULL);
+    else
+        result = io_uring_submit_and_wait_timeout(&engine->ring, &first, 1, &limit, NULL);
+    engine->base.now_ns = base_clock_now_ns();
+    counters->waits++;
+    counters->wait_ns += engine->base.now_ns - before_ns;
+    return result;
+}
+
 /* The one system call of a turn. A refusal that will pass (completions to reap first, a signal, memory) is left to the
  * next turn: what is staged stays staged. */
 static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
 {
     struct io_uring *ring = &engine->ring;
-    struct net_counters *counters = &engine->base.counters;
-    int result;
+    uint32_t submits = 0, announces = IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW;
 
-    if (!uring_has(engine, NET_FEATURE_BATCHED_SUBMIT) && io_uring_sq_ready(ring) > 0)
-        uring_submit(engine);
-    if (wait_ns == 0) {
-        unsigned announced = __atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE);
-        if (io_uring_sq_ready(ring) == 0 && !(announced & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW)))
-            return;
-        result = io_uring_submit_and_get_events(ring);
+    if (uring_has(engine, NET_FEATURE_SQPOLL) || !uring_has(engine, NET_FEATURE_BATCHED_SUBMIT)) {
+        if (io_uring_sq_ready(ring) > 0)
+            uring_submit(engine);
     } else {
-        uint64_t seconds = base_min_u64(wait_ns / BASE_NS_PER_S, URING_WAIT_S_MAX);
-        struct __kernel_timespec limit = {.tv_sec = (long long)seconds,
-                                          .tv_nsec = (long long)(wait_ns % BASE_NS_PER_S)};
-        struct io_uring_cqe *first;
-        uint64_t before_ns = base_clock_now_ns();
-        result = io_uring_submit_and_wait_timeout(ring, &first, 1, &limit, NULL);
-        engine->base.now_ns = base_clock_now_ns();
-        counters->waits++;
-        counters->wait_ns += engine->base.now_ns - before_ns;
+        submits = io_uring_sq_ready(ring);
     }
-    counters->enters++;
-    counters->syscalls++;
+    if (wait_ns == 0 && submits == 0 && !(__atomic_load_n(ring->sq.kflags, __ATOMIC_ACQUIRE) & announces))
+        return;
+    const int result = wait_ns == 0 ? io_uring_submit_and_get_events(ring) : uring_block(engine, wait_ns);
+    engine->base.counters.enters++;
+    engine->base.counters.syscalls++;
     BASE_ASSERT(result >= 0 || result == -EBUSY || result == -ETIME || result == -EINTR || result == -EAGAIN ||
                 result == -ENOMEM);
 }
@@ -312,10 +386,11 @@ static enum base_status uring_open_tables(struct uring_engine *engine, const str
     return BASE_OK;
 }
 
-static enum base_status uring_open_kernel(struct uring_engine *engine, const struct net_engine_config *config,
-                                          const char **refusal, struct base_error *error)
+static enum base_status uring_open_kernel(struct uring_engine *engine, const struct net_engine_choice *choice,
+                                          const struct net_engine_config *config, const char **refusal,
+                                          struct base_error *error)
 {
-    int result = uring_create(engine, config);
+    int result = uring_create(engine, config, net_rung_features(choice->kind));
     if (result < 0) {
         *refusal = net_uring_refusal(-result);
         if (result == -EINVAL)
@@ -346,7 +421,9 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
         return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory");
     engine->base.ops = &uring_ops;
     engine->base.name = net_rung_word(choice->kind == NET_ENGINE_AUTO ? NET_ENGINE_URING : choice->kind);
-    engine->base.features = net_rung_features(choice->kind);
+    engine->base.features = net_engine_choice_features(choice);
+    engine->napi_us = choice->option_us[NET_OPTION_INDEX_NAPI];
+    engine->min_wait_us = choice->option_us[NET_OPTION_INDEX_MIN_WAIT];
     engine->wake.fd = -1;
     engine->governor = config->governor;
     net_list_init(&engine->todo);
@@ -358,7 +435,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     status = uring_open_tables(engine, config, error);
     if (status != BASE_OK)
         goto fail;
-    status = uring_open_kernel(engine, config, refusal, error);
+    status = uring_open_kernel(engine, choice, config, refusal, error);
     if (status != BASE_OK)
         goto fail;
     status = uring_chunks_open(engine, config, error);

@@ -101,6 +101,7 @@ struct uring_chunks {
     uint32_t free;     /* how many more he may get: of a buffer ring, those in the kernel's hands as far as completions
                           seen tell */
     bool enabled;
+    bool huge;                      /* mapped from the machine's reserved huge pages */
     struct io_uring_buf_ring *ring; /* what multishot receives draw from; NULL: none */
     uint32_t ring_entries;
     struct uring_provided *provided; /* of each chunk, where completions share them */
@@ -147,6 +148,7 @@ struct uring_engine {
     struct io_uring ring;
     bool ring_open;
     bool wake_armed;
+    uint32_t napi_us, min_wait_us; /* of the options; 0: none */
     struct net_wake wake;
 
     struct base_governor *governor;

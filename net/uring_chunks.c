@@ -9,6 +9,7 @@
  *
  * so that arming always finds one. */
 #include <errno.h>
+#include <linux/mman.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@
 
 enum {
     URING_CHUNK_ALIGN = 64,
+    URING_HUGE_PAGE_BYTES = 2 << 20,
     URING_CHUNK_REST = 16 /* less than one part in so many is a rest too small to receive into */
 };
 
@@ -145,6 +147,32 @@ static enum base_status uring_chunks_tables(struct uring_engine *engine, struct 
                 : base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u chunks", chunks->count);
 }
 
+/* From the machine's pool of reserved huge pages; without enough of them the feature is missed, and that is no error.
+ */
+static enum base_status uring_chunks_map_huge(struct uring_engine *engine, size_t bytes, struct base_error *error)
+{
+    struct uring_chunks *chunks = &engine->chunks;
+    const size_t rounded = base_align_up(bytes, URING_HUGE_PAGE_BYTES);
+
+    const enum base_status status = base_governor_draw(engine->governor, BASE_HOLDER_CHUNKS, rounded, error);
+    if (status != BASE_OK)
+        return status;
+    void *pages =
+        mmap(NULL, rounded, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+    if (pages == MAP_FAILED) {
+        char cause[160];
+        snprintf(cause, sizeof cause, "this machine has no %zu free huge pages of 2 MiB: raise vm.nr_hugepages",
+                 rounded / URING_HUGE_PAGE_BYTES);
+        net_engine_miss(&engine->base, NET_FEATURE_HUGE_PAGES, cause);
+        base_governor_return(engine->governor, BASE_HOLDER_CHUNKS, rounded);
+        return BASE_OK;
+    }
+    chunks->data = pages;
+    chunks->bytes = rounded;
+    chunks->huge = true;
+    return BASE_OK;
+}
+
 enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
                                    struct base_error *error)
 {
@@ -163,6 +191,11 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     if (status != BASE_OK)
         return status;
     const size_t bytes = chunks->stride_bytes * chunks->count;
+    if (uring_has(engine, NET_FEATURE_HUGE_PAGES)) {
+        status = uring_chunks_map_huge(engine, bytes, error);
+        if (status != BASE_OK || chunks->huge)
+            return status;
+    }
     status = base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, bytes, false, &pages, error);
     if (status != BASE_OK)
         return status;
@@ -234,5 +267,10 @@ void uring_chunks_close(struct uring_engine *engine)
     if (chunks->enabled && chunks->free != chunks->lent_max)
         base_log_error("engine uring: %u of %u receive chunks were not released", chunks->lent_max - chunks->free,
                        chunks->lent_max);
-    base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, chunks->data, chunks->bytes);
+    if (chunks->huge) {
+        munmap(chunks->data, chunks->bytes);
+        base_governor_return(engine->governor, BASE_HOLDER_CHUNKS, chunks->bytes);
+    } else {
+        base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, chunks->data, chunks->bytes);
+    }
 }

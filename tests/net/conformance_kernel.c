@@ -184,7 +184,7 @@ static void owned_by_the_thread_that_enables_it(void **state)
 
     assert_int_equal(base_governor_open(0, &config.governor, &error), BASE_OK);
     assert_int_equal(net_engine_open(&kind->engine, &config, &engine, &error), BASE_OK);
-    assert_string_equal(net_engine_name(engine), kind->name);
+    assert_string_equal(net_engine_name(engine), net_rung_word(kind->engine.kind));
     assert_int_equal(pthread_create(&thread, NULL, owner_run, engine), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(base_governor_used_bytes(config.governor), 0);
