@@ -143,6 +143,9 @@ def a_key_lets_in(lab):
         place.join(place.key)
         expect_equal(strict_json(place.client("nodes", "--json", key=place.key, by_environment=True).stdout)["complete"],
                      True, "nodes asked with MILLRACE_KEY")
+        network = strict_json(place.client("bisect", "--cuts", "minimum", "--seconds", "0.05", "--json",
+                                           key=place.key).stdout)
+        expect(network, "no report of bisect")
         begin = time.monotonic()
         says(place.client("nodes", key=place.other_key, code=3).stderr, place.coordinator, "has another key")
         says(place.client("nodes", code=3).stderr, "has a key", "--key=FILE or MILLRACE_KEY")

@@ -93,11 +93,11 @@ static void *serve(void *context)
     return NULL;
 }
 
-static void start(struct server *server, void (*script)(struct server *, struct cluster_link *))
+static void listen_somewhere(struct server *server)
 {
     struct net_address any, bound;
     struct base_error error;
-    *server = (struct server){.script = script};
+    *server = (struct server){0};
     assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
     assert_int_equal(net_listen(&any, 1, &server->listener, &bound, &error), BASE_OK);
     /* The script's thread waits for its client, but not for ever. */
@@ -106,6 +106,12 @@ static void start(struct server *server, void (*script)(struct server *, struct 
     const int flags = fcntl(server->listener, F_GETFL);
     assert_int_equal(fcntl(server->listener, F_SETFL, flags & ~O_NONBLOCK), 0);
     net_address_format(&bound, server->address);
+}
+
+static void start(struct server *server, void (*script)(struct server *, struct cluster_link *))
+{
+    listen_somewhere(server);
+    server->script = script;
     assert_int_equal(pthread_create(&server->thread, NULL, serve, server), 0);
 }
 
@@ -212,6 +218,51 @@ static void a_refusal_says_why(void **state)
     assert_int_equal(cluster_client_open(server.address, NULL, &client, &error), BASE_VERSION);
     assert_string_equal(error.text, "this coordinator is of version 9");
     stop(&server);
+}
+
+/* Who is at the door while others push may lose the place before he has shown his key. */
+struct pusher {
+    int listener;
+    uint32_t pushed; /* callers that go away empty-handed before one is let in */
+    struct net_key *key;
+};
+
+static void *push(void *context)
+{
+    struct pusher *pusher = context;
+    struct cluster_link *link;
+    struct base_error error;
+    for (uint32_t i = 0; i < pusher->pushed; i++)
+        close(accept4(pusher->listener, NULL, NULL, SOCK_CLOEXEC));
+    const int fd = accept4(pusher->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 || cluster_link_adopt(fd, pusher->key, &link, &error) != BASE_OK)
+        return NULL;
+    say_welcome(NULL, link);
+    cluster_link_close(link);
+    return NULL;
+}
+
+static void pushed_out_is_not_given_up(void **state)
+{
+    (void)state;
+    const uint8_t secret[NET_KEY_BYTES] = {8};
+    for (uint32_t pushed = 0; pushed < 5; pushed++) {
+        struct pusher pusher = {.pushed = pushed};
+        struct server server; /* for its listener */
+        struct cluster_client *client;
+        struct base_error error;
+        pthread_t thread;
+        assert_int_equal(net_key_make(secret, &pusher.key, &error), BASE_OK);
+        listen_somewhere(&server);
+        pusher.listener = server.listener;
+        assert_int_equal(pthread_create(&thread, NULL, push, &pusher), 0);
+        assert_int_equal(cluster_client_open(server.address, pusher.key, &client, &error), BASE_OK);
+        assert_int_equal(cluster_client_nodes_expected(client), 6);
+        cluster_client_close(client);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        net_key_close(pusher.key);
+        close(server.listener);
+    }
 }
 
 static void wrong_script(struct server *server, struct cluster_link *link)
@@ -358,6 +409,7 @@ int main(void)
         cmocka_unit_test(a_failure_is_a_report_too),
         cmocka_unit_test(a_coordinator_that_goes_is_named_with_the_job),
         cmocka_unit_test(a_refusal_says_why),
+        cmocka_unit_test(pushed_out_is_not_given_up),
         cmocka_unit_test(a_wrong_message_is_an_error),
         cmocka_unit_test(nobody_listens),
         cmocka_unit_test(control_c_cancels_and_waits),

@@ -289,6 +289,7 @@ static void talk(struct meeting *meeting, enum base_status status[2], struct clu
     struct cluster_link *const link[2] = {meeting->caller, meeting->callee};
     struct cluster_message hello;
     const uint64_t until_ns = SOON;
+    got[0] = got[1] = (struct cluster_message){0};
     cluster_hello_fill(CLUSTER_ROLE_CLIENT, &hello);
     assert_int_equal(cluster_link_send(meeting->caller, &hello, 1, &error[0]), BASE_OK);
     status[0] = status[1] = BASE_BUSY;

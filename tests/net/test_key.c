@@ -121,7 +121,7 @@ static void what_is_no_key_is_refused(void **state)
         refuse("short", BASE_INVALID, "64 hexadecimal digits");
     }
     for (size_t at = 0; at < 64; at++) {
-        memcpy(text, digits, 64);
+        memcpy(text, digits, sizeof digits);
         text[at] = at % 2 ? 'g' : '\0';
         put("digit", text, 64, 0600);
         refuse("digit", BASE_INVALID, "64 hexadecimal digits");
