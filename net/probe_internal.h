@@ -25,7 +25,7 @@ int probe_wait(struct io_uring *ring, uint64_t deadline_ns, struct io_uring_cqe 
 /* Submits what is staged and waits for its only completion, whose result it returns. */
 int probe_one(struct io_uring *ring);
 
-/* A listening socket on the loopback interface; one more connection to it, which is there when this returns; or both
+/* A listening socket on the loopback interface; one more connection to it; or both
  * ends of one. All non-blocking. 0, or a negative errno, and result says UNTRIED: loopback is not there. */
 int probe_listen(int *fd, struct net_probe_result *result);
 int probe_connect(int listener, int *fd, struct net_probe_result *result);
