@@ -9,6 +9,7 @@ from transport import Failure, say, warn
 
 CLOCK_SECONDS = 2.0
 SAME_EVERYWHERE_HIDDEN = ("clock", "address")
+PASSING = ("host", "free_bytes", "huge_pages_free")  # differs by itself, and says nothing of the host
 
 
 def flatten(value, name=""):
@@ -20,6 +21,8 @@ def flatten(value, name=""):
         return found
     if isinstance(value, list) and all(isinstance(inner, dict) and "name" in inner for inner in value):
         return flatten({str(inner["name"]): {k: v for k, v in inner.items() if k != "name"} for inner in value}, name)
+    if isinstance(value, list) and all(isinstance(inner, dict) and "text" in inner for inner in value):
+        return {name: "; ".join(f"{inner.get('subject', '')}: {inner['text']}" for inner in value)}
     if isinstance(value, list):
         return {name: ", ".join(str(inner) for inner in value)}
     return {name: "" if value is None else str(value)}
@@ -37,7 +40,7 @@ def facts_of(result, began, ended):
     except ValueError:
         told = None
     if isinstance(told, dict):
-        facts.update({f"doctor.{key}": text for key, text in flatten(told).items()})
+        facts.update({f"doctor.{key}": text for key, text in flatten(told).items() if not key.endswith(PASSING)})
     return facts, told
 
 
