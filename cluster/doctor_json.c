@@ -84,7 +84,9 @@ static json_t *make_numa(struct json_out *out, const struct doctor_numa *numa)
     for (uint32_t i = 0; i < numa->count; i++) {
         const struct doctor_numa_node *node = &numa->node[i];
         json_t *made = json_object(), *distances = json_array();
-        json_out_put_count(out, made, "node", node->number);
+        char name[DOCTOR_WORD_BYTES];
+        snprintf(name, sizeof name, "node%u", node->number);
+        json_out_put_text(out, made, "name", name);
         json_out_put_text(out, made, "cpus", node->cpus);
         json_out_put_count(out, made, "cpu_count", node->cpu_count);
         json_out_put_count(out, made, "memory_bytes", node->memory_bytes);

@@ -424,7 +424,7 @@ static void json_of_a_good_machine(void **state)
     expect_keys(json_object_get(card, "offloads"), "tx-tcp-segmentation tx-generic-segmentation tx-scatter-gather "
                                                    "rx-gro rx-gro-hw rx-ntuple-filter tcp-data-split hds-thresh");
     const json_t *node = json_array_get(json_object_get(json_object_get(object, "numa"), "nodes"), 0);
-    expect_keys(node, "node cpus cpu_count memory_bytes free_bytes huge_pages huge_pages_free distances");
+    expect_keys(node, "name cpus cpu_count memory_bytes free_bytes huge_pages huge_pages_free distances");
     json_decref(object);
 }
 
