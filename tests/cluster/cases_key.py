@@ -139,6 +139,9 @@ def a_key_lets_in(lab):
             says(refused, place.coordinator, "without a key", "millrace key")
             refused = place.run(*place.words("n1", None), code=1).stderr
             says(refused, place.net + "2", "without a key", "millrace key")
+        wildcard = [word if word != place.net + "2" else "0.0.0.0" for word in place.words("n1", place.key)]
+        if "0.0.0.0" in wildcard:
+            says(place.run(*wildcard, code=1).stderr, "the wildcard is none")
         place.up(place.key)
         place.join(place.key)
         expect_equal(strict_json(place.client("nodes", "--json", key=place.key, by_environment=True).stdout)["complete"],

@@ -222,7 +222,7 @@ static void a_refusal_says_why(void **state)
 
 /* Who is at the door while others push may lose the place before he has shown his key. */
 struct pusher {
-    int listener;
+    struct server server;
     uint32_t pushed; /* callers that go away empty-handed before one is let in */
     struct net_key *key;
 };
@@ -232,12 +232,14 @@ static void *push(void *context)
     struct pusher *pusher = context;
     struct cluster_link *link;
     struct base_error error;
-    for (uint32_t i = 0; i < pusher->pushed; i++)
-        close(accept4(pusher->listener, NULL, NULL, SOCK_CLOEXEC));
-    const int fd = accept4(pusher->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = accept4(pusher->server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (uint32_t i = 0; i < pusher->pushed && fd >= 0; i++) {
+        close(fd);
+        fd = accept4(pusher->server.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    }
     if (fd < 0 || cluster_link_adopt(fd, pusher->key, &link, &error) != BASE_OK)
         return NULL;
-    say_welcome(NULL, link);
+    say_welcome(&pusher->server, link);
     cluster_link_close(link);
     return NULL;
 }
@@ -248,20 +250,18 @@ static void pushed_out_is_not_given_up(void **state)
     const uint8_t secret[NET_KEY_BYTES] = {8};
     for (uint32_t pushed = 0; pushed < 5; pushed++) {
         struct pusher pusher = {.pushed = pushed};
-        struct server server; /* for its listener */
         struct cluster_client *client;
         struct base_error error;
         pthread_t thread;
         assert_int_equal(net_key_make(secret, &pusher.key, &error), BASE_OK);
-        listen_somewhere(&server);
-        pusher.listener = server.listener;
+        listen_somewhere(&pusher.server);
         assert_int_equal(pthread_create(&thread, NULL, push, &pusher), 0);
-        assert_int_equal(cluster_client_open(server.address, pusher.key, &client, &error), BASE_OK);
+        assert_int_equal(cluster_client_open(pusher.server.address, pusher.key, &client, &error), BASE_OK);
         assert_int_equal(cluster_client_nodes_expected(client), 6);
         cluster_client_close(client);
         assert_int_equal(pthread_join(thread, NULL), 0);
         net_key_close(pusher.key);
-        close(server.listener);
+        close(pusher.server.listener);
     }
 }
 
