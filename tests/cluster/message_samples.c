@@ -57,7 +57,9 @@ static void sample_sources(struct cluster_source source[2])
 }
 
 static const struct join_settings sample_settings = {
-    .engine = {.kind = NET_ENGINE_EPOLL},
+    .engine = {.kind = NET_ENGINE_URING_BUNDLE,
+               .options = NET_FEATURE_NAPI | NET_FEATURE_HUGE_PAGES,
+               .option_us = {[NET_OPTION_INDEX_NAPI] = 70}},
     .verify = true,
     .frame_bytes = 65536,
     .frames_per_lane = 2,
