@@ -50,6 +50,7 @@ struct uring_socket {
     struct net_link finished; /* in engine->finished: its last events are due */
     struct net_send_op *op;   /* the send in flight */
     uint64_t op_sent_bytes;
+    size_t op_asked; /* bytes of the request in flight */
     uint64_t deadline_ns;
     uint32_t op_first;     /* first segment that is not out entirely */
     int op_error;          /* when it is over */

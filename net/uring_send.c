@@ -13,6 +13,11 @@
 
 #include "net/uring.h"
 
+enum {
+    URING_SEND_BYTES_MAX = 512 << 10,
+    URING_SEND_BUFFERS = 16 /* how many times its socket's buffer one request takes at most */
+};
+
 /* An unconnected socket is enough: where zero-copy sends exist the failure announces a notification. */
 static bool uring_zerocopy_works(struct uring_engine *engine)
 {
@@ -56,17 +61,40 @@ enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *
     return BASE_OK;
 }
 
+/* Sets op_asked to the bytes that one request takes, and returns the number of segments they lie in: whole ones, or the
+ * beginning of one. A request that had to wait for room more than a hundred times is handed to a thread of the kernel's
+ * own, so it takes no more than surely fits into the socket's buffer in fewer times: the kernel wakes it when a third
+ * is free, half of which is the kernel's own. */
+static uint32_t uring_send_part(struct uring_socket *socket)
+{
+    const struct net_send_op *op = socket->op;
+    const struct iovec *segments = op->segments + socket->op_first;
+    const uint32_t buffer_bytes = uring_engine_of(socket)->tcp.set.send_buffer_bytes;
+    const size_t bytes_max = buffer_bytes == 0 || buffer_bytes > URING_SEND_BYTES_MAX / URING_SEND_BUFFERS
+                                 ? URING_SEND_BYTES_MAX
+                                 : (size_t)buffer_bytes * URING_SEND_BUFFERS;
+    uint32_t count = 0;
+
+    socket->op_asked = 0;
+    while (socket->op_first + count < op->count && socket->op_asked + segments[count].iov_len <= bytes_max)
+        socket->op_asked += segments[count++].iov_len;
+    if (count > 0)
+        return count;
+    socket->op_asked = bytes_max;
+    return 1;
+}
+
 static void uring_send_zc_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe, int flags)
 {
     struct iovec *segments = socket->op->segments + socket->op_first;
 
-    if (socket->op->count - socket->op_first > 1) {
+    if (socket->message.msg_iovlen > 1) {
         io_uring_prep_sendmsg_zc(sqe, socket->fd, &socket->message, (unsigned)flags);
         sqe->ioprio |= IORING_SEND_ZC_REPORT_USAGE;
         return;
     }
-    int index = uring_memory_find(uring_engine_of(socket), segments->iov_base, segments->iov_len);
-    io_uring_prep_send_zc(sqe, socket->fd, segments->iov_base, segments->iov_len, flags, IORING_SEND_ZC_REPORT_USAGE);
+    int index = uring_memory_find(uring_engine_of(socket), segments->iov_base, socket->op_asked);
+    io_uring_prep_send_zc(sqe, socket->fd, segments->iov_base, socket->op_asked, flags, IORING_SEND_ZC_REPORT_USAGE);
     if (index != URING_MEMORY_NONE) {
         sqe->ioprio |= IORING_RECVSEND_FIXED_BUF;
         sqe->buf_index = (uint16_t)index;
@@ -77,10 +105,10 @@ void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
     struct net_send_op *op = socket->op;
     struct iovec *segments = op->segments + socket->op_first;
-    uint32_t count = op->count - socket->op_first;
+    const uint32_t count = uring_send_part(socket);
     const int flags = MSG_WAITALL | MSG_NOSIGNAL;
     bool zerocopy = uring_has(uring_engine_of(socket), NET_FEATURE_SEND_ZC) && !(socket->flags & URING_SEND_COPY) &&
-                    net_zerocopy_wanted(&socket->zerocopy, net_send_left(op, socket->op_first));
+                    net_zerocopy_wanted(&socket->zerocopy, socket->op_asked);
 
     socket->flags &= ~(uint32_t)(URING_SEND_COPY | URING_SEND_IS_ZC);
     socket->message = (struct msghdr){.msg_iov = segments, .msg_iovlen = count};
@@ -88,7 +116,7 @@ void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
         socket->flags |= URING_SEND_IS_ZC;
         uring_send_zc_prepare(socket, sqe, flags);
     } else if (count == 1) {
-        io_uring_prep_send(sqe, socket->fd, segments->iov_base, segments->iov_len, flags);
+        io_uring_prep_send(sqe, socket->fd, segments->iov_base, socket->op_asked, flags);
     } else {
         io_uring_prep_sendmsg(sqe, socket->fd, &socket->message, (unsigned)flags);
     }
@@ -149,7 +177,7 @@ uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_
             counters->sends++;
             return uring_send_over(socket, 0, event);
         }
-        counters->short_sends++;
+        counters->short_sends += (size_t)cqe->res < socket->op_asked;
         net_send_advance(socket->op, &socket->op_first, (size_t)cqe->res);
     }
     if (socket->flags & URING_CLOSING)

@@ -1,4 +1,5 @@
 /* What only real sockets, real time and real threads can show. */
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,7 +61,7 @@ static void connect_gives_up_at_its_deadline(void **state)
     }
     uint64_t took_ns = base_clock_now_ns() - begin_ns;
     assert_true(late >= 3);
-    assert_true(took_ns > 90 * BASE_NS_PER_MS && took_ns < 900 * BASE_NS_PER_MS);
+    assert_true(took_ns > 90 * BASE_NS_PER_MS && took_ns < 5 * BASE_NS_PER_S);
     bench_close(bench);
     close(fd);
 }
@@ -278,10 +279,76 @@ static void a_flood_of_connections_is_survived(void **state)
     bench_close(bench);
 }
 
+/* Threads that io_uring started for the calling thread, to do what it could not do at once or by polling. */
+static unsigned worker_threads(void)
+{
+    char ours[32];
+    unsigned count = 0;
+    struct dirent *entry;
+    DIR *tasks = opendir("/proc/self/task");
+
+    assert_non_null(tasks);
+    snprintf(ours, sizeof ours, "iou-wrk-%d\n", (int)gettid());
+    while ((entry = readdir(tasks)) != NULL) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *file = fopen(path, "re");
+        if (file == NULL)
+            continue; /* ended meanwhile */
+        count += fgets(name, sizeof name, file) != NULL && strcmp(name, ours) == 0;
+        fclose(file);
+    }
+    closedir(tasks);
+    return count;
+}
+
+/* A send that has to wait for room often is where the kernel would stop polling and take a thread. */
+static void *socket_traffic_run(void *state)
+{
+    enum { BYTES = 6 << 20 };
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    config.socket.send_buffer_bytes = config.socket.recv_buffer_bytes = 4096;
+    struct bench *bench = bench_open(state, &config);
+    uint8_t *data = bench_bytes(BYTES, 12);
+
+    for (uint32_t count = 1; count <= 64; count += 63) {
+        bench_pair(bench, &client, &server);
+        bench_send(client, data, BYTES, count);
+        for (size_t bytes = BYTES / 8; bytes <= BYTES; bytes += BYTES / 8) {
+            BENCH_UNTIL(bench, server->bytes >= bytes);
+            assert_int_equal(worker_threads(), 0);
+        }
+        BENCH_UNTIL(bench, client->sent);
+        assert_memory_equal(server->data, data, BYTES);
+        bench_peer_close(client, false);
+        bench_peer_close(server, false);
+    }
+    assert_int_equal(worker_threads(), 0);
+    free(data);
+    bench_close(bench);
+    return NULL;
+}
+
+/* In a thread of its own, because workers belong to the thread that asked: those of files are others. */
+static void sockets_need_no_worker_threads(void **state)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, socket_traffic_run, *state), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 const struct conformance_case conformance_kernel_cases[] = {
-    CONFORMANCE_CASE(many_cycles_leak_nothing),           CONFORMANCE_CASE(connect_gives_up_at_its_deadline),
-    CONFORMANCE_CASE(deadlines_end_a_blocking_poll),      CONFORMANCE_CASE(idle_polls_block),
-    CONFORMANCE_CASE(woken_from_another_thread),          CONFORMANCE_CASE(owned_by_the_thread_that_enables_it),
-    CONFORMANCE_CASE(backpressure_outlasts_two_seconds),  CONFORMANCE_CASE(accepting_survives_a_lack_of_descriptors),
-    CONFORMANCE_CASE(a_flood_of_connections_is_survived), {0},
+    CONFORMANCE_CASE(many_cycles_leak_nothing),
+    CONFORMANCE_CASE(connect_gives_up_at_its_deadline),
+    CONFORMANCE_CASE(deadlines_end_a_blocking_poll),
+    CONFORMANCE_CASE(idle_polls_block),
+    CONFORMANCE_CASE(woken_from_another_thread),
+    CONFORMANCE_CASE(owned_by_the_thread_that_enables_it),
+    CONFORMANCE_CASE(backpressure_outlasts_two_seconds),
+    CONFORMANCE_CASE(accepting_survives_a_lack_of_descriptors),
+    CONFORMANCE_CASE(a_flood_of_connections_is_survived),
+    CONFORMANCE_CASE(sockets_need_no_worker_threads),
+    {0},
 };
