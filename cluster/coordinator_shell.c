@@ -35,6 +35,9 @@ enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
  * again and again. */
 #define SHELL_SHUT_NS (UINT64_C(100) * BASE_NS_PER_MS)
 
+/* Whoever can connect can be refused as often as he likes, but not fill the disk with it: so many lines a second. */
+enum { SHELL_COMPLAINTS_MAX = 20 };
+
 struct shell_peer {
     struct shell_peer *next;
     uint64_t id;
@@ -57,7 +60,9 @@ struct shell {
     struct shell_peer *peers;
     uint32_t peer_count, strangers_max;
     uint64_t next_id;
-    uint64_t shut_until_ns; /* 0: the listener is watched */
+    uint64_t shut_until_ns;     /* 0: the listener is watched */
+    uint64_t complaints_end_ns; /* of the second in which so many complaints were logged, and so many were not */
+    uint32_t complaints, complaints_kept_back;
     bool stopped;
     bool recorded; /* record is to be told to the step */
     struct cluster_event record;
@@ -169,6 +174,29 @@ static enum base_status peer_lost(struct shell *shell, struct shell_peer *peer, 
     return shell_step(shell, &event, error);
 }
 
+/* At the end of a second: what was not said in it. */
+static void shell_complaints_turn(struct shell *shell, uint64_t now_ns)
+{
+    if (now_ns < shell->complaints_end_ns)
+        return;
+    if (shell->complaints_kept_back > 0)
+        base_log_warn("refused %u more within a second", shell->complaints_kept_back);
+    shell->complaints = shell->complaints_kept_back = 0;
+    shell->complaints_end_ns = now_ns + BASE_NS_PER_S;
+}
+
+/* May one more line about a caller be logged? */
+static bool shell_may_complain(struct shell *shell)
+{
+    shell_complaints_turn(shell, base_clock_now_ns());
+    if (shell->complaints == SHELL_COMPLAINTS_MAX) {
+        shell->complaints_kept_back++;
+        return false;
+    }
+    shell->complaints++;
+    return true;
+}
+
 /* What a peer says first must be a hello that we understand; if not, it is told why. */
 static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_status status,
                        const struct cluster_message *message, uint64_t now_ns)
@@ -182,10 +210,11 @@ static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_s
     if (status == BASE_OK)
         base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
                        cluster_message_name(message->kind));
-    if (status == BASE_DENIED)
-        base_log_warn("refused: %s", peer->error.text); /* which begins with the peer's name */
-    else
-        base_log_warn("refused %s: %s", cluster_link_peer(peer->link), peer->error.text);
+    if (shell_may_complain(shell)) {
+        /* What is said of keys begins with the peer's name. */
+        const char *name = status == BASE_DENIED ? "" : cluster_link_peer(peer->link);
+        base_log_warn("refused%s%s: %s", *name ? " " : "", name, peer->error.text);
+    }
     struct cluster_message refused = {.kind = CLUSTER_MESSAGE_REFUSED, .refused = {.error = peer->error}};
     if (status == BASE_DENIED) /* where the link lets it through, it is read by somebody without a key */
         base_error_set(&refused.refused.error, BASE_DENIED,
@@ -302,7 +331,8 @@ static void shell_accept(struct shell *shell)
         struct cluster_link *link = NULL;
         struct shell_peer *peer = calloc(1, sizeof *peer);
         if (!peer || shell->peer_count >= SHELL_PEERS_MAX) {
-            base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
+            if (shell_may_complain(shell))
+                base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
             close(fd);
             free(peer);
             continue;
@@ -334,6 +364,7 @@ static void shell_accept(struct shell *shell)
 static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct base_error *error)
 {
     enum base_status status = BASE_OK;
+    shell_complaints_turn(shell, now_ns);
     if (shell->shut_until_ns && now_ns >= shell->shut_until_ns)
         shell_watch_door(shell, true);
     for (struct shell_peer *peer = shell->peers; peer && status == BASE_OK; peer = peer->next) {
