@@ -252,6 +252,57 @@ def crowd_at_the_door(lab, count, seconds):
         expect("lost" not in place.log("coordinator"), "a node was lost:", place.log("coordinator")[-2000:])
 
 
+DRIP = r"""
+import socket, struct, sys, time
+host, port = sys.argv[1].rsplit(":", 1)
+one = socket.create_connection((host, int(port)))
+one.settimeout(0.1)
+begin = time.monotonic()
+for byte in struct.pack("<IBBBB", 0x314B524D, 1, 1, 1, 0) + bytes(64):
+    try:
+        one.send(bytes([byte]))
+        if not one.recv(1):
+            break
+    except TimeoutError:
+        pass
+    except OSError:
+        break
+print(time.monotonic() - begin)
+"""
+
+
+def a_caller_that_drips(lab):
+    """A challenge that would be all right, one byte in a tenth of a second: it is not waited for."""
+    with Place(lab) as place:
+        place.up(place.key)
+        seconds = float(place.run(sys.executable, "-c", DRIP, place.coordinator).stdout)
+        expect(1.5 < seconds < 3 * lab.patience, "thrown out after", seconds, "s")
+
+
+HELLOS = r"""
+import socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+for _ in range(500):
+    with socket.create_connection((host, int(port)), timeout=5) as one:
+        one.sendall(b"\5\0\0\0hello")
+        while one.recv(4096):
+            pass
+"""
+
+
+def a_flood_of_refusals(lab):
+    """Clients without a key, as many as will: the coordinator says so, but does not fill the disk."""
+    with Place(lab) as place:
+        place.up(place.key)
+        seconds = time.monotonic()
+        place.run(sys.executable, "-c", HELLOS, place.coordinator)
+        place.settle(lambda: "more within a second" in place.log("coordinator"), "it tells what it did not tell")
+        lines = [line for line in place.log("coordinator").splitlines() if "shows no key" in line]
+        most = 20 * (time.monotonic() - seconds + 2)
+        expect(len(lines) <= most, len(lines), "lines, at most", most, "are allowed")
+        place.join(place.key)
+
+
 def garbage_at_every_port(lab, seconds, seed):
     """Nonsense, also such as begins like the proof of a key, to all ports while jobs run."""
     from cases_faults import listening
