@@ -5,7 +5,6 @@
 #include "net/probe.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -88,19 +87,45 @@ int probe_listen(int *fd, struct net_probe_result *result)
     return 0;
 }
 
+/* 0, or a negative errno. Task work of a ring that is just going interrupts system calls. */
+static int await_ready(int fd, short events)
+{
+    const uint64_t deadline_ns = base_clock_now_ns() + PROBE_LIMIT_NS;
+    struct pollfd waiting = {.fd = fd, .events = events};
+    for (;;) {
+        const int ready = poll(&waiting, 1, PROBE_LIMIT_NS / BASE_NS_PER_MS);
+        if (ready > 0)
+            return 0;
+        if (ready < 0 && errno != EINTR)
+            return -errno;
+        if (base_clock_now_ns() >= deadline_ns)
+            return -ETIMEDOUT;
+    }
+}
+
+static int await_connected(int fd)
+{
+    int failure = await_ready(fd, POLLOUT), os_error = 0;
+    socklen_t bytes = sizeof os_error;
+    if (failure == 0 && getsockopt(fd, SOL_SOCKET, SO_ERROR, &os_error, &bytes) == 0)
+        failure = -os_error;
+    return failure;
+}
+
 int probe_connect(int listener, int *fd, struct net_probe_result *result)
 {
     struct sockaddr_in address;
     socklen_t bytes = sizeof address;
-    const struct timeval limit = {.tv_sec = 1}; /* also of connect */
-    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0)
         return no_loopback(-errno, result);
-    if (setsockopt(made, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &bytes) != 0 ||
-        connect(made, (struct sockaddr *)&address, sizeof address) != 0 ||
-        fcntl(made, F_SETFL, O_RDWR | O_NONBLOCK) != 0) {
-        const int failure = -errno;
+    int failure = 0;
+    if (getsockname(listener, (struct sockaddr *)&address, &bytes) != 0 ||
+        connect(made, (struct sockaddr *)&address, sizeof address) != 0)
+        failure = -errno;
+    if (failure == -EINPROGRESS || failure == -EINTR)
+        failure = await_connected(made);
+    if (failure != 0) {
         close(made);
         return no_loopback(failure, result);
     }
@@ -116,8 +141,7 @@ int probe_pair(int ends[2], struct net_probe_result *result)
     failure = probe_connect(listener, &ends[0], result);
     if (failure == 0) {
         /* On a busy machine the listener hears of it a little later than the one who connected. */
-        struct pollfd waiting = {.fd = listener, .events = POLLIN};
-        (void)poll(&waiting, 1, PROBE_LIMIT_NS / BASE_NS_PER_MS);
+        (void)await_ready(listener, POLLIN);
         ends[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (ends[1] < 0) {
             failure = no_loopback(-errno, result);
@@ -427,13 +451,15 @@ static void explain(enum net_probe_id id, int os_error, struct net_probe_result 
     }
 }
 
-/* The kernel takes a ring's memory off the account of the user a little after the ring is gone: where little may be
- * locked, a try can fail for the one before it. */
+/* The end of a ring interrupts what the next try waits for, and the kernel takes its memory off the account of the user
+ * a little after the ring is gone: where little may be locked, a try can fail for the one before it. */
 static int try_patiently(enum net_probe_id id, uint32_t *patience, struct net_probe_result *result)
 {
     for (uint32_t turn = 0;; turn++) {
         *result = (struct net_probe_result){.state = NET_PROBE_STATE_WORKS};
         const int failure = tries[id](result);
+        if (failure == -EINTR && turn < PROBE_TURNS)
+            continue;
         if ((failure != -ENOMEM && failure != -ENOBUFS) || turn == PROBE_TURNS || *patience == 0)
             return failure;
         (*patience)--;
