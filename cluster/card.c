@@ -60,9 +60,9 @@ static bool is_virtual(int fd, const char *name)
 /* In Mbit/s; 0: unknown. The kernel first wants to be told how many words its bit masks have, which it then says. */
 static uint32_t speed_of(int fd, const char *name)
 {
-    struct {
+    union {
         struct ethtool_link_settings settings;
-        uint32_t masks[3 * MASK_WORDS_MAX];
+        uint32_t with_masks[sizeof(struct ethtool_link_settings) / sizeof(uint32_t) + 3 * MASK_WORDS_MAX];
     } question = {.settings = {.cmd = ETHTOOL_GLINKSETTINGS}};
     if (!ask(fd, name, &question) || question.settings.link_mode_masks_nwords >= 0)
         return 0;
