@@ -216,7 +216,7 @@ static void print_card(struct paragraph *paragraph, const struct doctor_facts *f
         add(paragraph, "data split %s%s", doctor_switch_word(card->data_split), card->xdp ? ", XDP" : "");
     }
     end(paragraph);
-    if (card->loopback)
+    if (card->loopback && !card->receive_tried)
         return;
     doctor_judge_send(facts, card, &path);
     print_path(paragraph, "send", &path);
