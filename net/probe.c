@@ -135,7 +135,7 @@ int probe_connect(int listener, int *fd, struct net_probe_result *result)
 
 int probe_pair(int ends[2], struct net_probe_result *result)
 {
-    int listener, failure = probe_listen(&listener, result);
+    int listener = -1, failure = probe_listen(&listener, result);
     if (failure != 0)
         return failure;
     failure = probe_connect(listener, &ends[0], result);
@@ -290,7 +290,7 @@ static int register_wait_region(struct io_uring *ring)
 static int wait_min(struct io_uring *ring)
 {
     struct io_uring_cqe *cqe;
-    struct __kernel_timespec limit = {.tv_nsec = 100 * 1000 * 1000};
+    struct __kernel_timespec limit = {.tv_nsec = 100 * (long long)BASE_NS_PER_MS};
     io_uring_prep_nop(io_uring_get_sqe(ring));
     const int result = io_uring_submit_and_wait_min_timeout(ring, &cqe, 2, &limit, 1000, NULL);
     return result < 0 && result != -ETIME ? result : 0;

@@ -72,7 +72,7 @@ static int check_bytes(struct stream *stream, const uint8_t *data, uint32_t byte
     for (uint32_t i = 0; i < bytes; i++)
         if (data[i] != byte_at(stream->received_bytes + i))
             return probe_broken(result, "byte %llu of a stream arrived wrong: this kernel delivers out of order",
-                                (unsigned long long)(stream->received_bytes + i));
+                                (unsigned long long)stream->received_bytes + i);
     return 0;
 }
 
@@ -196,8 +196,8 @@ static int run_with_buffers(struct stream *stream, struct net_probe_result *resu
     stream->buffers = io_uring_setup_buf_ring(&stream->ring, STREAM_BUFFERS, 0, flags, &failure);
     if (stream->buffers == NULL)
         return failure;
-    for (uint16_t id = 0; id < STREAM_BUFFERS; id++)
-        give(stream, id, id);
+    for (uint32_t id = 0; id < STREAM_BUFFERS; id++)
+        give(stream, (uint16_t)id, id);
     failure = run(stream, result);
     join(stream);
     (void)io_uring_free_buf_ring(&stream->ring, stream->buffers, STREAM_BUFFERS, 0);

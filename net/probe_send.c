@@ -189,12 +189,9 @@ int probe_msg_zerocopy(struct net_probe_result *result)
     }
     const ssize_t sent = send(ends[0], memory, SEND_BYTES, MSG_ZEROCOPY | MSG_NOSIGNAL | MSG_DONTWAIT);
     failure = sent < 0 ? -errno : drain(ends[1], (size_t)sent);
-    if (sent >= 0) {
-        held = true;
-        if (failure == 0)
-            failure = await_notification(ends[0], result);
-        held = failure != 0;
-    }
+    if (failure == 0)
+        failure = await_notification(ends[0], result);
+    held = sent >= 0 && failure != 0;
 close_ends:
     close(ends[0]);
     close(ends[1]);
