@@ -40,12 +40,23 @@ struct net_address {
     socklen_t bytes;
 };
 
+/* The receive queue of a card that zero-copy receive takes, for the engine alone: its connections must be steered there
+ * before they carry data. */
+struct net_receive_queue {
+    uint32_t interface_index; /* 0: no card; the kernel copies (for tests) */
+    uint32_t queue;
+    uint64_t area_bytes;  /* memory for received payload; 0: recv_chunk_count times recv_chunk_bytes. A piece of it is
+                             taken  by every completion, however few bytes it brings */
+    uint32_t piece_bytes; /* a power of two from a page on; 0: a page. More where the driver takes it, else a page */
+};
+
 struct net_engine_config {
     uint32_t sockets_max;      /* sockets open at once, listeners included */
     uint32_t file_ops_max;     /* file operations in flight at once */
     uint32_t recv_chunk_bytes; /* size of one receive chunk */
     uint32_t recv_chunk_count; /* chunks shared by all sockets; rungs without provided buffers add one a socket */
     struct net_socket_settings socket;
+    struct net_receive_queue queue; /* of zero-copy receive */
     struct base_governor *governor; /* receive chunks are drawn from it */
 };
 
@@ -117,7 +128,10 @@ struct net_event {
     X(wakeups)     /* NET_EVENT_WOKEN delivered */                                                                     \
     X(receives)    /* chunks delivered */                                                                              \
     X(received_bytes)                                                                                                  \
-    X(receive_starved) /* ENOBUFS, or a readable socket without a free chunk */                                        \
+    X(receive_starved)   /* ENOBUFS, or a readable socket without a free chunk */                                      \
+    X(zc_receives)       /* chunks delivered without a copy to user memory */                                          \
+    X(zc_receive_copied) /* of these, copied by the kernel for want of a card */                                       \
+    X(zc_receive_flushes)                                                                                              \
     X(receive_rearms)                                                                                                  \
     X(sends)                                                                                                           \
     X(sent_bytes)                                                                                                      \

@@ -2,11 +2,11 @@
  * which shows that the interface is there) or with one queue of a card. */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "net/probe_internal.h"
+#include "net/refusal.h"
 
 enum { AREA_BYTES = 64 * 4096, REFILL_ENTRIES = 64 };
 
@@ -57,6 +57,27 @@ int probe_receive_zc_copy(struct net_probe_result *result)
     return try_queue(0, 0, ZCRX_REG_NODEV);
 }
 
+static enum net_probe_state refusal_state(int os_error)
+{
+    switch (os_error) {
+    case EPERM:
+    case EACCES:
+        return NET_PROBE_STATE_FORBIDDEN;
+    case EBUSY:
+    case EEXIST:
+    case ENOMEM:
+        return NET_PROBE_STATE_LIMITED;
+    case EOPNOTSUPP:
+    case EINVAL:
+    case ERANGE:
+    case ENODEV:
+    case ENOSYS:
+        return NET_PROBE_STATE_MISSING;
+    default:
+        return NET_PROBE_STATE_BROKEN;
+    }
+}
+
 void net_probe_receive_zc(uint32_t interface_index, uint32_t queue, struct net_probe_result *result)
 {
     *result = (struct net_probe_result){.state = NET_PROBE_STATE_WORKS};
@@ -64,43 +85,6 @@ void net_probe_receive_zc(uint32_t interface_index, uint32_t queue, struct net_p
     if (failure >= 0)
         return;
     result->os_error = -failure;
-    result->state = NET_PROBE_STATE_MISSING;
-    const char *words;
-    switch (-failure) {
-    case EPERM:
-    case EACCES:
-        result->state = NET_PROBE_STATE_FORBIDDEN;
-        words = "needs CAP_NET_ADMIN: setcap cap_net_admin+ep on millraced, or run it as root";
-        break;
-    case EOPNOTSUPP:
-        words = "the driver cannot hand a receive queue to io_uring, or this queue has an XDP program";
-        break;
-    case EINVAL:
-        words = "this kernel has no zero-copy receive (Linux 6.15 and newer do), the interface has no such queue, or "
-                "tcp-data-split and hds-thresh are not set for it";
-        break;
-    case EBUSY:
-    case EEXIST:
-        result->state = NET_PROBE_STATE_LIMITED;
-        words = "the queue belongs to another ring, to AF_XDP or to an XDP program: end that first";
-        break;
-    case ERANGE:
-        words = "the interface has no such queue, or its rings are too large for the area";
-        break;
-    case ENODEV:
-        words = "there is no such interface any more";
-        break;
-    case ENOMEM:
-        result->state = NET_PROBE_STATE_LIMITED;
-        words = "no memory to pin: raise ulimit -l";
-        break;
-    case ENOSYS:
-        words = "this kernel has no io_uring, or a seccomp profile hides it";
-        break;
-    default:
-        result->state = NET_PROBE_STATE_BROKEN;
-        words = strerror(-failure);
-        break;
-    }
-    snprintf(result->why, sizeof result->why, "%s", words);
+    result->state = refusal_state(-failure);
+    snprintf(result->why, sizeof result->why, "%s", net_recv_zc_refusal(-failure));
 }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *net_uring_refusal(int os_error)
 {
@@ -32,5 +33,32 @@ const char *net_uring_refusal(int os_error)
         return "the limit of locked memory is too small for an io_uring: raise ulimit -l";
     default:
         return NULL;
+    }
+}
+
+const char *net_recv_zc_refusal(int os_error)
+{
+    switch (os_error) {
+    case EPERM:
+    case EACCES:
+        return "needs CAP_NET_ADMIN: setcap cap_net_admin+ep on millraced, or run it as root";
+    case EOPNOTSUPP:
+        return "the driver cannot hand a receive queue to io_uring, or this queue has an XDP program";
+    case EINVAL:
+        return "this kernel has no zero-copy receive (Linux 6.15 and newer do), the interface has no such queue, or "
+               "tcp-data-split and hds-thresh are not set for it";
+    case EBUSY:
+    case EEXIST:
+        return "the queue belongs to another ring, to AF_XDP or to an XDP program: end that first";
+    case ERANGE:
+        return "the interface has no such queue, or its rings are too large for the area";
+    case ENODEV:
+        return "there is no such interface any more";
+    case ENOMEM:
+        return "no memory to pin: raise ulimit -l";
+    case ENOSYS:
+        return "this kernel has no io_uring, or a seccomp profile hides it";
+    default:
+        return strerror(os_error);
     }
 }

@@ -5,5 +5,7 @@
 /* What an operator can do about a ring that the kernel does not give (os_error is positive; the words are static).
  * NULL: not a matter of io_uring being allowed. */
 const char *net_uring_refusal(int os_error);
+/* The same about the receive queue of a card that the kernel does not hand to a ring; never NULL. */
+const char *net_recv_zc_refusal(int os_error);
 
 #endif

@@ -190,6 +190,10 @@ enum base_status net_engine_choice_check(const struct net_engine_choice *choice,
             error, BASE_INVALID,
             "sqpoll and coop-taskrun exclude each other: with sqpoll a kernel thread runs the task work, "
             "and nobody is interrupted");
+    if ((asked & NET_FEATURE_SQPOLL) && (rung->features & NET_FEATURE_RECV_ZC))
+        return base_error_set(error, BASE_INVALID,
+                              "%s needs deferred task work, which sqpoll replaces: choose another rung with sqpoll",
+                              rung->word);
     if ((asked & NET_FEATURE_COOP_TASKRUN) && (rung->features & NET_FEATURE_DEFER_TASKRUN))
         return base_error_set(error, BASE_INVALID,
                               "%s defers task work already, which goes further than coop-taskrun: choose "

@@ -24,6 +24,7 @@
     X(BUNDLE, "bundle")                         /* several chunks in one completion */                                 \
     X(INCREMENTAL, "incremental")               /* large buffers, consumed piece by piece */                           \
     X(SEND_ZC, "send-zc")                       /* zero-copy send, off again per connection where the kernel copies */ \
+    X(RECV_ZC, "recv-zc")                       /* a card writes into our memory; takes the provided buffers' place */ \
     X(SQPOLL, "sqpoll")                         /* a kernel thread takes submissions: no enter while it is awake */    \
     X(COOP_TASKRUN, "coop-taskrun")             /* task work without interrupting the owner */                         \
     X(NAPI, "napi")                             /* a wait polls the network card first */                              \
@@ -59,10 +60,13 @@ enum net_feature {
       "one completion fills several chunks, and a chunk is filled by several completions")                             \
     X(URING_SEND_ZC, "uring-send-zc", NET_RUNG_SEND_ZC,                                                                \
       "sends from our memory, registered with the ring, completed when it is free")                                    \
+    X(URING_RECV_ZC, "uring-recv-zc", NET_RUNG_RECV_ZC,                                                                \
+      "a card's receive queue writes payload into our memory, completions say where")                                  \
     X(URING, "uring", NET_RUNG_MULTISHOT, "the best set for this machine and this traffic")
 
 /* What the rungs on io_uring consist of. Each is the one before plus one idea; only the provided buffers of MULTISHOT
- * take the place of registered receive memory, which the kernel does not combine. */
+ * take the place of registered receive memory, and the area of RECV_ZC that of provided buffers: the kernel does not
+ * combine them. */
 enum net_rung_features {
     NET_RUNG_NAIVE = NET_FEATURE_URING,
     NET_RUNG_DEFER = NET_RUNG_NAIVE | NET_FEATURE_DEFER_TASKRUN | NET_FEATURE_BATCHED_SUBMIT,
@@ -70,7 +74,8 @@ enum net_rung_features {
     NET_RUNG_FIXED = NET_RUNG_REGISTERED | NET_FEATURE_REGISTERED_BUFFERS,
     NET_RUNG_MULTISHOT = NET_RUNG_REGISTERED | NET_FEATURE_MULTISHOT,
     NET_RUNG_BUNDLE = NET_RUNG_MULTISHOT | NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL,
-    NET_RUNG_SEND_ZC = NET_RUNG_BUNDLE | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS
+    NET_RUNG_SEND_ZC = NET_RUNG_BUNDLE | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS,
+    NET_RUNG_RECV_ZC = NET_RUNG_MULTISHOT | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS | NET_FEATURE_RECV_ZC
 };
 
 enum net_engine_kind {

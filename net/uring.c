@@ -104,6 +104,9 @@ static uint32_t uring_setup_flags(const struct uring_engine *engine)
         flags |= IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG;
     if (uring_has(engine, NET_FEATURE_SQPOLL))
         flags |= IORING_SETUP_SQPOLL;
+    /* Completions of zero-copy receive are twice as long; other rungs keep short ones. */
+    if (uring_has(engine, NET_FEATURE_RECV_ZC))
+        flags |= IORING_SETUP_CQE32;
     return flags;
 }
 
@@ -111,9 +114,10 @@ static uint32_t uring_setup_flags(const struct uring_engine *engine)
 static int uring_create_sized(struct uring_engine *engine, const struct net_engine_config *config)
 {
     uint64_t sockets = config->sockets_max, files = config->file_ops_max;
+    uint64_t chunks = uring_has(engine, NET_FEATURE_RECV_ZC) ? uring_area_pieces(config) : config->recv_chunk_count;
     uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
     uint32_t completions =
-        uring_power_of_two(config->recv_chunk_count /* each chunk's completion */
+        uring_power_of_two(chunks            /* each chunk's completion */
                                + 5 * sockets /* last receive, send and its notification, connect or accept, cancel */
                                + files + 8,
                            2 * entries, URING_COMPLETIONS_MAX);

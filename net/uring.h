@@ -117,14 +117,38 @@ struct uring_chunks {
 
 enum { URING_CHUNK_GROUP = 0 };
 
+/* The area of zero-copy receive: uring_recv_zc.c. */
+struct uring_area {
+    uint8_t *data;
+    size_t bytes;
+    uint32_t piece_bytes, piece_count;
+    uint64_t token; /* of the area, in what is returned */
+    uint32_t id;    /* of the queue, in requests */
+    bool copies;    /* no card: the kernel copies into the area */
+    void *refill_memory;
+    size_t refill_bytes;
+    struct io_uring_zcrx_rqe *refill; /* ring of returned pieces */
+    uint32_t *refill_head, *refill_tail;
+    uint32_t refill_entries, refill_next;
+    uint32_t returned;   /* since the last flush */
+    uint32_t lent_parts; /* with the user */
+    uint16_t *lent;      /* by piece: its parts with the user */
+    uint16_t *owed;      /* by piece: returns that found the refill ring full */
+    uint32_t *owing;     /* ring of the pieces with owed > 0 */
+    uint32_t owing_first, owing_count;
+};
+
 /* How a rung receives: the essay is in uring_receive.c. */
 struct uring_receiver {
+    int starved_error; /* what a receive ends with for want of memory */
     void (*prepare)(struct uring_socket *, struct io_uring_sqe *);
     /* Takes a completion that carries bytes. Returns the number of events written, 0 or 1. */
     uint32_t (*deliver)(struct uring_socket *, const struct io_uring_cqe *, struct net_event *);
     /* Takes back what a completion carries that nobody will see. socket NULL: it is gone. */
     void (*discard)(struct uring_engine *, struct uring_socket *, const struct io_uring_cqe *);
     void (*release)(struct uring_engine *, const struct net_chunk *);
+    /* The socket's receive ended for want of memory: it waits for some. */
+    void (*starve)(struct uring_socket *);
     /* Arms sockets that waited for a chunk. */
     void (*feed)(struct uring_engine *);
     /* Writes events that were put off, before anything newer. */
@@ -156,6 +180,7 @@ struct uring_engine {
     const struct uring_receiver *receiver;
     struct uring_chunks chunks;
     struct uring_unfolding unfolding;
+    struct uring_area area;
 
     struct uring_memory memory;
     struct net_tcp tcp;
@@ -206,6 +231,8 @@ enum base_status uring_socket_connect(struct net_engine *, const struct net_addr
                                       void *context, struct net_socket **, struct base_error *);
 void uring_socket_shutdown(struct net_socket *);
 void uring_socket_close(struct net_socket *, _Bool abort);
+/* When the socket is to be looked at again (uring_sockets_expire). */
+void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns);
 /* Marks a request for staging at the next poll. */
 void uring_socket_want(struct uring_socket *socket, enum uring_kind kind);
 /* Stages what sockets want, as far as the queue takes it. */
@@ -245,10 +272,22 @@ uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct n
 /* Counts a piece and writes its event. */
 void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data, uint32_t bytes,
                         struct net_event *event);
+/* The usual ways: queueing up in `starved` or `sated`, arming from there, and putting nothing off. */
+void uring_receive_starve(struct uring_socket *socket);
+void uring_receive_feed(struct uring_engine *engine);
+uint32_t uring_receive_resume_none(struct uring_engine *engine, struct net_event *events, uint32_t max);
 /* Whether a socket waits for a chunk and there is one. */
 bool uring_receive_hungry(const struct uring_engine *engine);
 
 extern const struct uring_receiver uring_receiver_multishot;
+
+/* uring_recv_zc.c */
+extern const struct uring_receiver uring_receiver_recv_zc;
+/* Pieces of the area that a configuration makes. */
+uint32_t uring_area_pieces(const struct net_engine_config *config);
+/* False: the feature was missed, for a reason that is told. */
+bool uring_area_open(struct uring_engine *engine, const struct net_engine_config *config);
+void uring_area_close(struct uring_engine *engine);
 
 /* uring_bundle.c */
 extern const struct uring_receiver uring_receiver_bundle;

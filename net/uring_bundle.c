@@ -176,16 +176,13 @@ static void bundle_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe
         sqe->ioprio |= IORING_RECVSEND_BUNDLE;
 }
 
-static void bundle_feed(struct uring_engine *engine)
-{
-    uring_receiver_multishot.feed(engine);
-}
-
 const struct uring_receiver uring_receiver_bundle = {
+    .starved_error = -ENOBUFS,
     .prepare = bundle_prepare,
     .deliver = bundle_deliver,
     .discard = bundle_discard,
     .release = bundle_release,
-    .feed = bundle_feed,
+    .starve = uring_receive_starve,
+    .feed = uring_receive_feed,
     .resume = bundle_resume,
 };

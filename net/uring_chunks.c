@@ -130,6 +130,19 @@ static const struct uring_receiver *uring_receiver_choose(const struct uring_eng
     return &uring_receiver_multishot;
 }
 
+/* The area takes the place of chunks. */
+static bool uring_chunks_by_area(struct uring_engine *engine, const struct net_engine_config *config)
+{
+    struct uring_chunks *chunks = &engine->chunks;
+
+    if (!uring_has(engine, NET_FEATURE_RECV_ZC) || !uring_area_open(engine, config))
+        return false;
+    engine->receiver = &uring_receiver_recv_zc;
+    chunks->chunk_bytes = engine->area.piece_bytes;
+    chunks->count = chunks->lent_max = chunks->free = engine->area.piece_count;
+    return true;
+}
+
 static enum base_status uring_chunks_tables(struct uring_engine *engine, struct base_error *error)
 {
     struct uring_chunks *chunks = &engine->chunks;
@@ -179,6 +192,8 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     struct uring_chunks *chunks = &engine->chunks;
     void *pages;
 
+    if (uring_chunks_by_area(engine, config))
+        return BASE_OK;
     chunks->chunk_bytes = config->recv_chunk_bytes;
     uring_bundle_check(engine);
     if (uring_has(engine, NET_FEATURE_MULTISHOT))
@@ -238,6 +253,8 @@ void uring_chunks_enable(struct uring_engine *engine)
 {
     struct uring_chunks *chunks = &engine->chunks;
 
+    if (engine->receiver == &uring_receiver_recv_zc)
+        return;
     chunks->enabled = true;
     memset(chunks->data, 0, chunks->bytes);
     if (chunks->ring != NULL) {
@@ -262,6 +279,7 @@ void uring_chunks_close(struct uring_engine *engine)
     free(chunks->provided);
     free(chunks->order);
     free(chunks->spare);
+    uring_area_close(engine);
     if (chunks->data == NULL)
         return;
     if (chunks->enabled && chunks->free != chunks->lent_max)

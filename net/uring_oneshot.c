@@ -9,6 +9,8 @@
  * recv_chunk_count; there are as many chunks as both together (uring_chunks.c), so a socket that wants a receive always
  * finds one. The queue is served first come, first served, before completions of the same turn, and poll does not block
  * while its first could be served (uring_receive_hungry). Idle sockets hold a chunk each, which nobody else needs. */
+#include <errno.h>
+
 #include "net/uring.h"
 
 void uring_chunk_spare(struct uring_engine *engine, uint32_t id)
@@ -92,10 +94,12 @@ static uint32_t oneshot_resume(struct uring_engine *engine, struct net_event *ev
 }
 
 const struct uring_receiver uring_receiver_oneshot = {
+    .starved_error = -ENOBUFS,
     .prepare = oneshot_prepare,
     .deliver = oneshot_deliver,
     .discard = oneshot_discard,
     .release = oneshot_release,
+    .starve = uring_receive_starve,
     .feed = oneshot_feed,
     .resume = oneshot_resume,
 };

@@ -1,6 +1,6 @@
 /* Receiving on the io_uring engine. What all rungs share, and multishot receives from the ring of provided chunks; the
- * one-shot receives of the lower rungs are in uring_oneshot.c, what
- * is added by bundles and incremental buffers in uring_bundle.c.
+ * one-shot receives of the lower rungs are in uring_oneshot.c, what is added by bundles and incremental buffers in
+ * uring_bundle.c, and zero-copy receives in uring_recv_zc.c.
  *
  * A multishot receive is alive exactly while its completions carry IORING_CQE_F_MORE. Without it the request is armed
  * again, unless the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping
@@ -99,13 +99,14 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
     if (socket->flags & URING_CLOSING)
         return 0;
     const bool ended = !(cqe->flags & IORING_CQE_F_MORE);
-    if (cqe->res == -ENOBUFS) {
+    if (cqe->res == engine->receiver->starved_error) {
         engine->base.counters.receive_starved++;
         if (ended)
-            net_list_append(socket->flags & URING_FED ? &engine->sated : &engine->starved, &socket->starved);
+            engine->receiver->starve(socket);
         return 0;
     }
-    if (cqe->res != -EINTR && cqe->res != -EAGAIN)
+    /* ENOSPC: the completion queue was full, which reaping has mended. */
+    if (cqe->res != -EINTR && cqe->res != -EAGAIN && cqe->res != -ENOSPC)
         return uring_receive_ended(socket, -cqe->res, event);
     if (ended)
         uring_receive_again(socket);
@@ -152,7 +153,13 @@ static void multishot_release(struct uring_engine *engine, const struct net_chun
     uring_chunk_provide(engine, chunk->id);
 }
 
-static void multishot_feed(struct uring_engine *engine)
+void uring_receive_starve(struct uring_socket *socket)
+{
+    struct uring_engine *engine = uring_engine_of(socket);
+    net_list_append(socket->flags & URING_FED ? &engine->sated : &engine->starved, &socket->starved);
+}
+
+void uring_receive_feed(struct uring_engine *engine)
 {
     uint32_t count = (engine->chunks.free + URING_CHUNKS_A_SOCKET - 1) / URING_CHUNKS_A_SOCKET;
 
@@ -162,8 +169,7 @@ static void multishot_feed(struct uring_engine *engine)
     }
 }
 
-/* One completion is one chunk: nothing is put off. */
-static uint32_t multishot_resume(struct uring_engine *engine, struct net_event *events, uint32_t max)
+uint32_t uring_receive_resume_none(struct uring_engine *engine, struct net_event *events, uint32_t max)
 {
     (void)engine;
     (void)events;
@@ -171,11 +177,14 @@ static uint32_t multishot_resume(struct uring_engine *engine, struct net_event *
     return 0;
 }
 
+/* One completion is one chunk: nothing is put off. */
 const struct uring_receiver uring_receiver_multishot = {
+    .starved_error = -ENOBUFS,
     .prepare = multishot_prepare,
     .deliver = multishot_deliver,
     .discard = multishot_discard,
     .release = multishot_release,
-    .feed = multishot_feed,
-    .resume = multishot_resume,
+    .starve = uring_receive_starve,
+    .feed = uring_receive_feed,
+    .resume = uring_receive_resume_none,
 };

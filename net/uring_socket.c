@@ -8,7 +8,7 @@
 /* When a cancel found nothing although a request is armed (it was just being run), it is repeated after this time. */
 #define URING_CANCEL_RETRY_NS UINT64_C(1000000)
 
-static void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns)
+void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns)
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
@@ -266,6 +266,8 @@ static void uring_socket_expired(struct uring_socket *socket)
     } else if ((socket->flags & URING_CONNECTING) && !(socket->armed & URING_BIT(URING_CANCEL))) {
         socket->flags |= URING_TIMED_OUT;
         uring_socket_want(socket, URING_CANCEL);
+    } else if (socket->flags & URING_RECEIVING) {
+        uring_receive_again(socket); /* it found no memory and nobody to wait for */
     }
 }
 

@@ -36,7 +36,9 @@ static void chunk_boundary_at_every_offset(void **state)
         for (uint32_t count = 1; count <= 40; count += 13)
             check_transfer(bench, client, server, 40, count);
         check_transfer(bench, server, client, 37, 2);
-        assert_true(net_engine_counters(server->engine)->receives >= 160 / chunk_bytes);
+        /* Zero-copy receive has chunks of a page, however small they were asked for. */
+        const struct net_counters *counters = net_engine_counters(server->engine);
+        assert_true(counters->receives >= 160 / chunk_bytes || counters->zc_receives > 0);
         bench_close(bench);
     }
 }

@@ -67,6 +67,7 @@ static const struct {
     {"epoll+huge-pages", "huge-pages is an option of io_uring"},
     {"uring-naive+sqpoll+coop-taskrun", "sqpoll and coop-taskrun exclude each other"},
     {"uring-defer+coop-taskrun", "uring-defer defers task work already"},
+    {"uring-recv-zc+sqpoll", "uring-recv-zc needs deferred task work, which sqpoll replaces"},
     {"uring+coop-taskrun", "uring defers task work already, which goes further than coop-taskrun"},
 };
 
@@ -179,11 +180,15 @@ static void features_follow_the_choice(void **state)
     assert_int_equal(net_engine_choice_features(&choice), net_rung_features(NET_ENGINE_URING_BUNDLE));
     assert_int_equal(net_rung_features(NET_ENGINE_AUTO), net_rung_features(NET_ENGINE_URING));
     /* Each rung on io_uring keeps what the one before has; only registered receive memory goes when buffers are
-     * provided. */
+     * provided, and what goes with provided buffers when the card has an area instead. */
+    const uint32_t replaced[NET_ENGINE_KIND_COUNT] = {
+        [NET_ENGINE_URING_MULTISHOT] = NET_FEATURE_REGISTERED_BUFFERS,
+        [NET_ENGINE_URING_RECV_ZC] = NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL,
+    };
     for (int kind = NET_ENGINE_URING_DEFER; kind < NET_ENGINE_URING; kind++) {
         const uint32_t before = net_rung_features((enum net_engine_kind)(kind - 1));
         const uint32_t lost = before & ~net_rung_features((enum net_engine_kind)kind);
-        assert_int_equal(lost, kind == NET_ENGINE_URING_MULTISHOT ? NET_FEATURE_REGISTERED_BUFFERS : 0);
+        assert_int_equal(lost, replaced[kind]);
     }
 }
 
