@@ -50,7 +50,7 @@ static void connect_gives_up_at_its_deadline(void **state)
     assert_int_equal(net_listen(&any, 0, &fd, &deaf, &error), BASE_OK);
     for (int i = 0; i < CONNECTIONS; i++)
         clients[i] = bench_connect(bench, &deaf, 100 * BASE_NS_PER_MS);
-    uint64_t begin_ns = base_clock_now_ns();
+    uint64_t begin_ns = net_engine_now_ns(clients[0]->engine); /* what the deadlines were reckoned from */
     for (int i = 0; i < CONNECTIONS; i++) {
         BENCH_UNTIL(bench, clients[i]->connected);
         if (clients[i]->connect_status == BASE_OK)
