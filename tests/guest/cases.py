@@ -1,0 +1,167 @@
+"""The checks that run in guests. A case's first argument is the guest, or the guests; what runs inside is in inside/."""
+import csv
+import os
+import re
+import struct
+import subprocess
+
+import xxhash
+
+from lab import ROOT, expect, expect_equal, examine_report, strict_json
+from initramfs import Archive, Modules
+
+INSIDE = os.path.join(ROOT, "tests", "guest", "inside")
+# What checks and deploy/cluster call, beside all of coreutils; for the rest there is busybox.
+PROGRAMS = ["busybox", "awk", "bash", "flock", "grep", "ip", "sed", "setpriv", "setsid", "taskset", "tc", "unshare"]
+MODULES = ["bridge", "veth", "virtio_net", "sch_fq", "sch_netem", "sch_tbf", "tcp_bbr"]
+BINARIES = ["millrace", "millraced", "tests/test_net_conformance", "tests/test_net_fallback"]
+PACKAGES, DEPENDS = 8000, 40000  # rows of the tables
+
+
+def programs_of(package):
+    listed = subprocess.run(["dpkg", "-L", package], check=True, capture_output=True, text=True, timeout=30).stdout
+    return [os.path.basename(path) for path in listed.split("\n") if os.path.dirname(path) in ("/bin", "/usr/bin")]
+
+
+def build_archive(kernel, bin, tables, path):
+    """The root of every guest."""
+    archive, modules = Archive(), Modules(kernel)
+    for module in MODULES:
+        modules.add(module)
+    archive.modules(modules)
+    archive.file("/init", os.path.join(INSIDE, "init"))
+    archive.programs(*PROGRAMS, *programs_of("coreutils"))
+    archive.link("/bin/busybox", "/usr/bin/busybox")
+    for name in ("sh", "bash"):
+        archive.link("/bin/" + name, "/usr/bin/bash")
+    for name in BINARIES:
+        archive.binary("/opt/millrace/bin/" + os.path.basename(name), os.path.join(bin, name))
+    for folder, place in ((INSIDE, "/checks"), (os.path.join(ROOT, "deploy", "lib"), "/opt/millrace/deploy/lib"),
+                          (tables, "/tables")):
+        for name in os.listdir(folder):
+            if name != "init":
+                archive.file("%s/%s" % (place, name), os.path.join(folder, name))
+    archive.file("/opt/millrace/deploy/cluster", os.path.join(ROOT, "deploy", "cluster"))
+    for name in ("passwd", "group", "hosts"):
+        archive.text("/etc/" + name, {"hosts": "127.0.0.1 localhost\n"}.get(name, "root:x:0:0::/root:/bin/sh\n"))
+    archive.write(path)
+
+
+class Tables:
+    """The beginning of the generated package index as two CSV files, and what their join must be."""
+
+    def __init__(self, source, folder):
+        packages = self.cut(source + "/packages.csv", folder + "/packages.csv", PACKAGES)
+        depends = self.cut(source + "/depends.csv", folder + "/depends.csv", DEPENDS)
+        versions = {}
+        for row in packages:
+            versions.setdefault(row["package"], []).append(row["version"])
+        self.rows = self.checksum = 0
+        for row in depends:
+            for version in versions.get(row["dependency"], ()):
+                values = [value.encode() for value in (row["package"], row["dependency"], version)]
+                self.rows += 1
+                self.checksum += xxhash.xxh3_64_intdigest(
+                    b"".join(struct.pack("<BI", 1, len(value)) + value for value in values))
+        self.checksum = "%016x" % (self.checksum % 2**64)
+        expect(self.rows > DEPENDS / 10, "the tables have only", self.rows, "matches")
+
+    @staticmethod
+    def cut(source, target, rows):
+        with open(source) as file:
+            lines = [line for _, line in zip(range(rows + 1), file)]
+        with open(target, "w") as file:
+            file.writelines(lines)
+        lines[0] = ",".join(word.split(":")[0] for word in lines[0].strip().split(",")) + "\n"
+        return list(csv.DictReader(lines))
+
+    def expect_joined(self, report, nodes):
+        expect_equal((report["rows"], report["checksum"]), (self.rows, self.checksum), "the join's rows and checksum")
+        expect(report["verified"], "the bytes were not verified")
+        expect_equal(len(report["nodes"]), nodes, "nodes")
+        expect(nodes == 1 or report["bytes_sent"] > 0, "nothing was sent")
+
+
+def run(guest, *words, limit=60, leave=False):
+    """Runs a check that must succeed; its log."""
+    result = guest.run(*words, limit=limit, leave=leave)
+    expect(result.code == 0, "%s ended with %d%s after %.1f s:\n%s" % (
+        " ".join(map(str, words)), result.code, " (its time was over)" if result.code in (124, 137) else "",
+        result.seconds, result.log[-6000:]))
+    return result.log
+
+
+def reports(log, codes):
+    """The reports in a log, examined; there must be one for each exit code."""
+    found = [strict_json(line.removeprefix("report ")) for line in log.splitlines() if line.startswith("report {")]
+    expect_equal(len(found), len(codes), "number of reports")
+    for report, code in zip(found, codes):
+        examine_report(report, code)
+    return found
+
+
+# The engines ---------------------------------------------------------------------------------------------------------
+
+def failed_tests(log):
+    """What a cmocka program said of the tests that failed."""
+    return "".join(part for part in re.findall(r"^\[ RUN      \].*?(?=^\[ RUN|^\[===|\Z)", log, re.M | re.S)
+                   if "[       OK ]" not in part and "[  SKIPPED ]" not in part)
+
+
+def test_program(guest, name, limit, filter=None):
+    """A cmocka program: every test of it must pass, and there must be some."""
+    result = guest.run("/opt/millrace/bin/" + name, *([filter] if filter else []), limit=limit)
+    passed = result.log.count("[       OK ]")
+    expect(result.code == 0, "%s ended with %d after %.1f s and %d passed tests:\n%s" % (
+        name, result.code, result.seconds, passed, failed_tests(result.log)[-6000:] or result.log[-3000:]))
+    expect(passed > 0, name, "ran no test:", result.log[-2000:])
+    guest.lab.note("%d tests passed, %d skipped" % (passed, result.log.count("[  SKIPPED ]")))
+
+
+def forbidden(guest, level, uid, tables):
+    cause = "io_uring_disabled=%d" % level
+    log = run(guest, "/checks/forbidden", level, uid, limit=90)
+    automatic, epoll, refused, again = reports(log, (0, 0, 1, 0))
+    for report in (automatic, epoll, again):
+        tables.expect_joined(report, 2)
+        expect_equal(report["engine"], "epoll", "engine")
+    for report in (automatic, again):
+        expect(cause in report["engine_reason"], "the reason is:", report["engine_reason"])
+    expect(cause in refused["error"], "the error is:", refused["error"])
+
+
+# Clusters ------------------------------------------------------------------------------------------------------------
+
+def six_nodes(guest, tables, delay=None, loss=None):
+    shape = ["env", "DELAY=" + delay, "LOSS=" + loss] if delay else []
+    uring, epoll = reports(run(guest, *shape, "/checks/six-nodes", "uring", "epoll", limit=180), (0, 0))
+    expect_equal((uring["engine"], epoll["engine"]), ("uring", "epoll"), "engines")
+    for report in (uring, epoll):
+        tables.expect_joined(report, 6)
+
+
+def joined(guests, tables, engines):
+    """One cluster of several guests."""
+    for number, guest in enumerate(guests, 1):
+        run(guest, "/checks/join-node", number, len(guests), limit=30, leave=True)
+    log = run(guests[0], "/checks/join-run", *engines, limit=120, leave=True)
+    found = reports(log, (0,) * len(engines))
+    for engine, report in zip(engines, found):
+        tables.expect_joined(report, len(guests))
+        if engine != "auto":
+            expect_equal(report["engine"], engine, "engine")
+    guests[0].lab.note("auto took %s (%s)" % (found[0]["engine"], " ".join(found[0]["features"])))
+    for guest in guests:
+        run(guest, "/checks/join-end", limit=30)
+
+
+# Memory nodes --------------------------------------------------------------------------------------------------------
+
+def memory_is_local(guest, cpu):
+    """Processor N belongs to memory node N. What a pinned worker fills must lie on its own."""
+    log = run(guest, "/checks/numa", cpu, limit=90)
+    reports(log, (0,))
+    pages = {int(words[1]): int(words[2]) for words in map(str.split, log.splitlines()) if words[:1] == ["pages"]}
+    guest.lab.note("pages on node 0: %d, on node 1: %d" % (pages[0], pages[1]))
+    expect(pages[cpu] > 4096, "a table of 25 MiB fills more than", pages[cpu], "pages")
+    expect(pages[cpu] > 0.95 * (pages[0] + pages[1]), "memory lies elsewhere:", pages)
