@@ -130,16 +130,19 @@ static void member_tell_engine(const struct crew_member *member)
 {
     struct cluster_crew *crew = member->crew;
     const bool renamed = strcmp(crew->engine_name, net_engine_name(member->engine)) != 0;
-    const bool reasoned = strcmp(crew->engine_reason, net_engine_reason(member->engine)) != 0;
+    /* A job on another engine may come between: what is true of the machine is said once all the same. */
+    const bool reasoned = strcmp(crew->engine_warned, net_engine_reason(member->engine)) != 0;
     pthread_mutex_lock(&crew->lock);
     snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(member->engine));
     snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(member->engine));
     snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(member->engine));
     pthread_mutex_unlock(&crew->lock);
-    if (*crew->engine_reason && (renamed || reasoned))
+    if (*crew->engine_reason && reasoned) {
+        snprintf(crew->engine_warned, sizeof crew->engine_warned, "%s", crew->engine_reason);
         base_log_warn("engine %s: %s (`millrace doctor' says more)", crew->engine_name, crew->engine_reason);
-    else if (renamed)
+    } else if (renamed) {
         base_log_info("engine %s: %s", crew->engine_name, crew->engine_features);
+    }
 }
 
 static enum base_status member_open_engine(struct crew_member *member, const struct net_engine_choice *choice,
