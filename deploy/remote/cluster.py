@@ -2,10 +2,12 @@
 import hashlib
 import json
 import os
+import shutil
 import socket
 import subprocess
 import time
 
+import slurm
 import transport
 from hosts import fold
 from transport import Failure, say, warn
@@ -71,6 +73,9 @@ class Cluster:
         """(name, host) of the coordinator and every node."""
         return [(COORDINATOR, self.hosts[0])] + [(host.name, host) for host in self.hosts]
 
+    def step(self, host):
+        return slurm.step(self.record["job"], self.record["binds"], host)
+
     def command(self, member, host):
         words = [os.path.join(self.bin(host), "millraced")]
         if member == COORDINATOR:
@@ -78,12 +83,12 @@ class Cluster:
                       "--state", os.path.join(self.folder(host), COORDINATOR)]
         else:
             words += ["node", "--name", member, "--coordinator", self.coordinator(), "--listen", self.address(host)]
-            workers = host.cores or self.options["workers"]
+            workers = host.cores or self.options["workers"] or self.record["cores"].get(host.name)
             words += ["--workers", str(workers)] if workers else []
             words += ["--memory", str(self.options["memory"])] if self.options["memory"] else []
             words += ["--engine", self.options["engine"]] if self.options["engine"] else []
         words += ["--key", os.path.join(self.folder(host), "key")]
-        return transport.step(host) + words if self.record["via"] == "slurm" else words
+        return self.step(host) + words if self.record["via"] == "slurm" else words
 
     def client(self, *words, timeout=10):
         """Runs the client here. None when it does not end in time."""
@@ -102,9 +107,15 @@ class Cluster:
 
     def prepare(self, fresh=False):
         """Asks every host what it is and has; sets folders and addresses. A fresh cluster that fails leaves nothing."""
+        # Whether a daemon that is there is ours is known on the host, but of Slurm's steps it is known here.
+        kept = self.states()[1] if self.record["via"] == "slurm" and not self.dry_run else {}
+        first = self.hosts[0]
+        alive = first in kept and kept[first].states.get(COORDINATOR, DEAD)[1] != "dead"
         results = self.transport.each(self.hosts, lambda host: self.transport.run(
             host, "prepare", host.nic, self.options["remote_bin"],
-            self.options["port"] if host is self.hosts[0] else 0))
+            self.options["port"] if host is first and not alive else 0))
+        for host, result in kept.items():
+            results[host].states = result.states
         if failed(results):
             if fresh:
                 self._withdraw([host for host, result in results.items() if result.code != 255])
@@ -113,6 +124,8 @@ class Cluster:
             for host, result in results.items():
                 self.record["folders"][host.name] = result.values["folder"]
                 self.record["addresses"][host.name] = self._address(host, result.values["address"])
+                if self.record["via"] == "slurm":  # of the step, which may not have all of its machine
+                    self.record["cores"][host.name] = int(result.values["cores"])
             self._check_addresses()
             self.store.save(self.record)
         return results
@@ -123,9 +136,10 @@ class Cluster:
 
     def _address(self, host, found):
         """Where others reach the host: what it said, or when it is this one or one of Slurm's, what its name says."""
-        if found and (self.record["via"] == "ssh" or host.nic):
+        if found and self.record["via"] == "ssh":
             return found
-        known = [address[0] for address in transport.addresses_of(host.host)]
+        name = slurm.address(host.host) if self.record["via"] == "slurm" else host.host
+        known = [address[0] for address in transport.addresses_of(name)]
         for address in known:
             if not _is_loopback(address):
                 return address
@@ -307,6 +321,9 @@ class Cluster:
         left = []
         if self.record["via"] == "slurm":
             left += failed(self.transport.each(self.hosts, lambda host: self.transport.run(host, "down", keeper=True)))
+            if not left and not self.dry_run and slurm.is_over(self.record["job"]):
+                self._down_without_job()
+                return
         results = self.transport.each(self.hosts, lambda host: self.transport.run(host, "down"))
         left += failed(results)
         if left and not forget:
@@ -315,6 +332,21 @@ class Cluster:
         if not self.dry_run:
             self.store.remove()
             say(f"cluster {self.name} is down")
+
+
+    def _down_without_job(self):
+        """Slurm has ended what ran with its job; what was copied is here as well, where the nodes share our files."""
+        folders = self.record["folders"].values()
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+            try:
+                os.removedirs(os.path.dirname(folder))
+            except OSError:
+                pass  # stays while there are other clusters
+        self.store.remove()
+        say(f"cluster {self.name} ended with its job {self.record['job']}; on the nodes, if they do not share files"
+            f" with this machine, {fold([os.path.basename(folder) for folder in folders])} in"
+            f" {os.path.dirname(next(iter(folders), ''))} may be left")
 
 
 def _is_loopback(address):

@@ -2,12 +2,11 @@
 import argparse
 import os
 import re
-import shutil
-import subprocess
 import sys
 
 import check
 import runs
+import slurm
 import watch
 from cluster import Cluster, sums
 from hosts import HostsError, load
@@ -106,21 +105,6 @@ def parse(verb, words):
     return given
 
 
-def slurm_hosts():
-    """The nodes of the allocation we are in, as a list for hosts.load."""
-    nodes = os.environ.get("SLURM_JOB_NODELIST")
-    if not nodes:
-        raise Failure(2, "--via slurm works inside an allocation: salloc -N 6 deploy/cluster up --via slurm, or a batch"
-                         " script (deploy/slurm/millrace.sbatch is one)")
-    if not shutil.which("scontrol") or not shutil.which("srun"):
-        raise Failure(1, "--via slurm: scontrol and srun are missing (Debian: slurm-client)")
-    try:
-        return ",".join(subprocess.run(["scontrol", "show", "hostnames", nodes], stdout=subprocess.PIPE, check=True,
-                                       text=True, timeout=30).stdout.split())
-    except (subprocess.SubprocessError, OSError) as error:
-        raise Failure(1, f"scontrol show hostnames {nodes}: {error}") from None
-
-
 def new_record(given):
     """What a cluster is asked for by the options."""
     via = given.via or "ssh"
@@ -130,11 +114,13 @@ def new_record(given):
         raise Failure(2, "--via slurm takes the hosts of the allocation: leave --hosts away")
     if via == "ssh" and not given.hosts:
         raise Failure(2, "--via ssh wants --hosts FILE, or a list such as --hosts a,b or --hosts 'n[01-06]'")
-    hosts = load(given.hosts if via == "ssh" else slurm_hosts())
+    job, words, memory = ("", given.hosts, 0) if via == "ssh" else slurm.allocation()
     options = {key: getattr(given, key, None) or value for key, value in KEPT.items()}
+    # A node may only have a part of its machine.
+    options["memory"] = options["memory"] or memory * 3 // 4
     path = getattr(given, "bin", None) or os.path.join(DEPLOY, "..", "build", "release", "bin")
-    return {"via": via, "hosts": hosts, "options": options, "bin": os.path.realpath(path),
-            "folders": {}, "addresses": {}}
+    return {"via": via, "job": job, "binds": via == "slurm" and slurm.binds(), "hosts": load(words),
+            "options": options, "bin": os.path.realpath(path), "folders": {}, "addresses": {}, "cores": {}}
 
 
 def check_same(given, record, cluster):

@@ -2,6 +2,7 @@
 import concurrent.futures
 import os
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -98,7 +99,7 @@ class Transport:
         if self.here(host) or keeper and self.via == "slurm":
             return boot
         if self.via == "slurm":
-            return step(host) + boot
+            return self.cluster.step(host) + boot
         words = self.ssh + ["-T"] + [word for option in SSH_OPTIONS for word in ("-o", option)]
         words += ["-p", str(host.port)] if host.port else []
         words += ["-l", host.user] if host.user else []
@@ -127,18 +128,14 @@ class Transport:
                 self.show(host, verb, words, keeper)
             return Result(0)
         try:
-            # A session of its own: Ctrl-C ends us, not what is half done on a host; its lock makes `down` wait for it.
-            done = subprocess.run(self.command(host, keeper), input=self.text(host, verb, words, keeper) + payload,
-                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=deadline, check=False,
-                                  start_new_session=True, pass_fds=self.keep_fds)
+            code, out, error = _finish(self.command(host, keeper), self.text(host, verb, words, keeper) + payload,
+                                       deadline, self.keep_fds)
         except subprocess.TimeoutExpired:
             return Result(255, "", f"did not answer within {deadline} s")
         except OSError as error:
             return Result(255, "", f"cannot run {error.filename}: {error.strerror}")
-        out = done.stdout.decode(errors="replace")
-        error = done.stderr.decode(errors="replace").strip()
-        result = Result(done.returncode, out, _without_name(error, host))
-        if done.returncode == 255 and self.via == "ssh" and not self.here(host):
+        result = Result(code, out, _without_name(error.strip(), host))
+        if code == 255 and self.via == "ssh" and not self.here(host):
             result.error = f"ssh: {result.error}"
         for line in out.splitlines():
             key, equals, value = line.partition("=")
@@ -165,9 +162,32 @@ class Transport:
             return dict(zip(hosts, pool.map(work, hosts)))
 
 
-def step(host):
-    """The words that run a command in a step of this allocation, on one node of it."""
-    return ["srun", "--overlap", "--quiet", "--nodes=1", "--ntasks=1", "--mem=0", f"--nodelist={host.host}"]
+def _memory(data=b""):
+    """A file that is nowhere on disk."""
+    file = os.fdopen(os.memfd_create("agent"), "w+b")
+    file.write(data)
+    file.seek(0)
+    return file
+
+
+def _finish(words, text, deadline, keep_fds):
+    """Runs the words to their end: (exit code, output, errors).
+
+    When we are killed meanwhile, they go on, with all of their input and somewhere to write, in a session of their own
+    that Ctrl-C does not reach. ssh closes what it inherits; the shell around it does not, and so keeps the cluster's
+    lock until ssh has ended. A `down` that waits for the lock therefore comes after everything that was begun."""
+    with _memory(text) as given, _memory() as out, _memory() as error:
+        process = subprocess.Popen(["sh", "-c", '"$@"; exit $?', "agent", *words], stdin=given, stdout=out,
+                                   stderr=error, start_new_session=True, pass_fds=keep_fds)
+        try:
+            code = process.wait(deadline)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        out.seek(0)
+        error.seek(0)
+        return code, out.read().decode(errors="replace"), error.read().decode(errors="replace")
 
 
 def _without_name(error, host):

@@ -5,8 +5,9 @@
 # Set before: LAB, a prefix for the namespaces' names; WORK, a folder. lab_end undoes all of it.
 
 LAB_NET=10.78.0
+LAB_NET6=fd78::
 
-# lab_begin N: hosts n01 ... in namespaces LAB-n01 ... with addresses LAB_NET.1 ...
+# lab_begin N: hosts n01 ... in namespaces LAB-n01 ... with addresses LAB_NET.1 ... and LAB_NET6 with 1 ...
 lab_begin()
 {
     local i host
@@ -17,11 +18,12 @@ lab_begin()
     ssh-keygen -q -t ed25519 -N '' -f "$WORK/ssh/host" && ssh-keygen -q -t ed25519 -N '' -f "$WORK/ssh/user" || return 1
     ip netns add "$LAB-sw" && ip -n "$LAB-sw" link set lo up || return 1
     ip -n "$LAB-sw" link add br0 type bridge stp_state 0 forward_delay 0 || return 1
-    ip -n "$LAB-sw" addr add "$LAB_NET.254/24" dev br0 && ip -n "$LAB-sw" link set br0 up || return 1
+    ip -n "$LAB-sw" addr add "$LAB_NET.254/24" dev br0 && ip -n "$LAB-sw" addr add "${LAB_NET6}fe/64" dev br0 nodad &&
+        ip -n "$LAB-sw" link set br0 up || return 1
     : >"$WORK/ssh/config"
     for ((i = 1; i <= lab_count; i++)); do
         printf -v host 'n%02d' "$i"
-        lab_host "$host" "$LAB_NET.$i" || return 1
+        lab_host "$host" "$LAB_NET.$i" "$LAB_NET6$i" || return 1
     done
     cat >>"$WORK/ssh/config" <<CONFIG
 Host *
@@ -38,11 +40,12 @@ CONFIG
 
 lab_host()
 {
-    local host=$1 address=$2
+    local host=$1 address=$2 address6=$3
     ip netns add "$LAB-$host" && ip -n "$LAB-$host" link set lo up || return 1
     ip -n "$LAB-sw" link add "$host" type veth peer name eth0 netns "$LAB-$host" || return 1
     ip -n "$LAB-sw" link set "$host" master br0 up || return 1
-    ip -n "$LAB-$host" addr add "$address/24" dev eth0 && ip -n "$LAB-$host" link set eth0 up || return 1
+    ip -n "$LAB-$host" addr add "$address/24" dev eth0 && ip -n "$LAB-$host" addr add "$address6/64" dev eth0 nodad &&
+        ip -n "$LAB-$host" link set eth0 up || return 1
     mkdir -p "$WORK/hosts/$host"
     cat >"$WORK/ssh/sshd-$host" <<CONFIG
 Port 22
