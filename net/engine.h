@@ -195,7 +195,7 @@ void net_socket_shutdown(struct net_socket *socket);
  * are closed unread, and then the peer may lose what we sent last: to part in peace, shut down, wait for END, close. */
 void net_socket_close(struct net_socket *socket, _Bool abort);
 
-/* Owner thread only; any order. */
+/* Owner thread only; any order. The bytes are gone: debug builds scribble over them. */
 void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk);
 
 /* Stages a file operation; one FILE event follows. BASE_BUSY: file_ops_max in flight. */

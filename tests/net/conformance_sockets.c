@@ -137,6 +137,28 @@ static void held_chunks_stop_receiving(void **state)
     bench_close(bench);
 }
 
+/* Debug builds take a chunk's bytes away at its release, on every engine. */
+static void released_bytes_are_gone(void **state)
+{
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    uint8_t byte = 7;
+    struct bench *bench = bench_open(*state, &config);
+    bench_pair(bench, &client, &server);
+    server->hold = true;
+    bench_send(client, &byte, 1, 1);
+    BENCH_UNTIL(bench, server->held_count == 1);
+    assert_int_equal(*server->held[0].data, 7);
+    const uint8_t *data = server->held[0].data;
+    bench_release(server);
+#ifndef NDEBUG
+    assert_int_not_equal(*data, 7);
+#else
+    (void)data;
+#endif
+    bench_close(bench);
+}
+
 /* More sockets than chunks, idle ones among them: each of the busy ones gets everything. */
 static void starved_sockets_share_two_chunks(void **state)
 {
@@ -459,6 +481,7 @@ const struct conformance_case conformance_socket_cases[] = {
     CONFORMANCE_CASE(second_send_is_busy),
     CONFORMANCE_CASE(empty_segments_count_for_nothing),
     CONFORMANCE_CASE(held_chunks_stop_receiving),
+    CONFORMANCE_CASE(released_bytes_are_gone),
     CONFORMANCE_CASE(starved_sockets_share_two_chunks),
     CONFORMANCE_CASE(half_close_leaves_the_other_way),
     CONFORMANCE_CASE(end_of_an_idle_connection),
