@@ -49,8 +49,8 @@ static bool kernel_idle(struct bench *bench)
 
 /* One kind for every rung of the ladder. */
 #define X(rung, word, features, idea)                                                                                  \
-    static const struct bench_kind bench_##rung = {word,        true,         {.kind = NET_ENGINE_##rung},             \
-                                                   kernel_open, kernel_close, kernel_idle};
+    static const struct bench_kind bench_##rung = {                                                                    \
+        word, true, {.kind = NET_ENGINE_##rung}, kernel_open, kernel_close, kernel_idle, false};
 NET_RUNG_LIST(X)
 #undef X
 
@@ -89,7 +89,8 @@ static bool sim_idle(struct bench *bench)
     return net_sim_advance(bench->world, NET_WAIT_FOREVER);
 }
 
-static const struct bench_kind bench_sim = {"sim", false, {.kind = NET_ENGINE_AUTO}, sim_open, sim_close, sim_idle};
+static const struct bench_kind bench_sim = {"sim",    false, {.kind = NET_ENGINE_AUTO}, sim_open, sim_close,
+                                            sim_idle, false};
 
 const struct bench_kind *const bench_kinds[] = {
 #define X(rung, word, features, idea) &bench_##rung,

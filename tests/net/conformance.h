@@ -30,6 +30,7 @@ struct bench_kind {
     /* Nothing came out of either engine: lets time pass. False when nothing is pending anywhere (a simulation knows).
      */
     bool (*idle)(struct bench *bench);
+    bool brief; /* the cases that take seconds are left out */
 };
 
 extern const struct bench_kind *const bench_kinds[];

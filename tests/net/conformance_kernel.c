@@ -279,6 +279,38 @@ static void a_flood_of_connections_is_survived(void **state)
     bench_close(bench);
 }
 
+/* A socket closes when some of what the kernel has received for it was handed out, and the rest was not: every chunk
+ * must be there again. */
+static void closing_gives_back_what_was_not_handed_out(void **state)
+{
+    enum { CHUNKS = 4, BYTES = CHUNKS * 4096 };
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    config.recv_chunk_count = CHUNKS;
+    struct bench *bench = bench_open(*state, &config);
+    uint8_t *data = bench_bytes(BYTES, 13);
+
+    for (uint32_t taken = 1; taken <= CHUNKS; taken++) {
+        bench_pair(bench, &client, &server);
+        server->hold = true;
+        bench->events_max = 1;
+        bench_send(client, data, BYTES, 1);
+        BENCH_UNTIL(bench, client->sent && server->held_count >= taken);
+        bench_peer_close(server, taken % 2 == 0);
+        bench_release(server);
+        bench->events_max = BENCH_EVENTS_MAX;
+
+        bench_pair(bench, &client, &server);
+        server->hold = true;
+        bench_send(client, data, BYTES, 1);
+        BENCH_UNTIL(bench, server->bytes == BYTES);
+        assert_memory_equal(server->data, data, BYTES);
+        bench_release(server);
+    }
+    free(data);
+    bench_close(bench);
+}
+
 /* Threads that io_uring started for the calling thread, to do what it could not do at once or by polling. */
 static unsigned worker_threads(void)
 {
@@ -350,5 +382,6 @@ const struct conformance_case conformance_kernel_cases[] = {
     CONFORMANCE_CASE(accepting_survives_a_lack_of_descriptors),
     CONFORMANCE_CASE(a_flood_of_connections_is_survived),
     CONFORMANCE_CASE(sockets_need_no_worker_threads),
+    CONFORMANCE_CASE(closing_gives_back_what_was_not_handed_out),
     {0},
 };

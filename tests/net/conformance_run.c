@@ -32,7 +32,8 @@ int conformance_run(const struct bench_kind *const *kinds, size_t count)
         add_cases(kinds[i], conformance_file_cases);
         if (!kinds[i]->kernel)
             continue;
-        add_cases(kinds[i], conformance_kernel_cases);
+        if (!kinds[i]->brief)
+            add_cases(kinds[i], conformance_kernel_cases);
         add_cases(kinds[i], conformance_blocking_cases);
     }
     return _cmocka_run_group_tests("conformance", tests, tests_count, NULL, NULL);
