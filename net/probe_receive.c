@@ -3,7 +3,7 @@
  *
  * A stream. One end sends pieces of odd sizes, as long as the kernel takes them; the other has one multishot receive,
  * which is armed again when it ended (its completion has no F_MORE) and a buffer is back. Buffers are consumed in the
- * order in which they were given; `order` keeps that order, and the kernel's choice must be its head. The sender's FIN
+ * order in which they were given (net/probe_order.h), and given again when they are used up. The sender's FIN
  * ends the last receive, so that nothing is in flight when memory and ring go; on failure both sockets are shut down
  * first, and the end is awaited. */
 #include <errno.h>
@@ -16,13 +16,11 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "net/probe_internal.h"
+#include "net/probe_order.h"
 
 enum {
     STREAM_BYTES = 1 << 20,
-    STREAM_BUFFERS = 16, /* a power of two, for the ring */
-    STREAM_BUFFER_BYTES = 4096,
-    STREAM_TRICKLE_BYTES = 2 * STREAM_BUFFER_BYTES, /* sent in small pieces, received one by one */
-    STREAM_PERIOD_BYTES = 251                       /* prime: a chunk out of place cannot look right */
+    STREAM_TRICKLE_BYTES = 2 * PROBE_BUFFER_BYTES /* sent in small pieces, received one by one */
 };
 
 struct stream {
@@ -31,77 +29,39 @@ struct stream {
     uint8_t *memory, *pattern;
     int ends[2]; /* sender, receiver */
     bool bundle, incremental;
-    uint16_t order[STREAM_BUFFERS]; /* of the buffers the kernel has; from `first` on, around the end */
-    uint32_t first;
-    uint32_t used_bytes; /* of the first buffer */
-    uint64_t sent_bytes, received_bytes;
+    struct probe_order order;
+    uint64_t sent_bytes;
     bool armed, ended;
-    bool spanned, shared; /* one completion had several buffers, several completions had one buffer */
 };
 
-static uint8_t byte_at(uint64_t position)
-{
-    return (uint8_t)(position % STREAM_PERIOD_BYTES + position / (1 << 16));
-}
-
-static uint8_t *buffer_of(const struct stream *stream, uint16_t id)
-{
-    return stream->memory + (size_t)id * STREAM_BUFFER_BYTES;
-}
-
 /* Hands a buffer to the kernel, as the last one. */
-static void give(struct stream *stream, uint16_t id, uint32_t place)
+static void give(struct stream *stream, uint16_t id)
 {
-    stream->order[place % STREAM_BUFFERS] = id;
-    io_uring_buf_ring_add(stream->buffers, buffer_of(stream, id), STREAM_BUFFER_BYTES, id,
-                          io_uring_buf_ring_mask(STREAM_BUFFERS), 0);
+    io_uring_buf_ring_add(stream->buffers, stream->memory + (size_t)id * PROBE_BUFFER_BYTES, PROBE_BUFFER_BYTES, id,
+                          io_uring_buf_ring_mask(PROBE_BUFFERS), 0);
     io_uring_buf_ring_advance(stream->buffers, 1);
 }
 
-/* The first buffer is used up: it becomes the last. */
-static void recycle(struct stream *stream)
-{
-    const uint16_t id = stream->order[stream->first];
-    stream->used_bytes = 0;
-    give(stream, id, stream->first + STREAM_BUFFERS);
-    stream->first = (stream->first + 1) % STREAM_BUFFERS;
-}
-
-static int check_bytes(struct stream *stream, const uint8_t *data, uint32_t bytes, struct net_probe_result *result)
-{
-    for (uint32_t i = 0; i < bytes; i++)
-        if (data[i] != byte_at(stream->received_bytes + i))
-            return probe_broken(result, "byte %llu of a stream arrived wrong: this kernel delivers out of order",
-                                (unsigned long long)stream->received_bytes + i);
-    return 0;
-}
-
-/* Takes a completion's bytes out of the buffers they must be in. */
 static int consume(struct stream *stream, const struct io_uring_cqe *cqe, struct net_probe_result *result)
 {
-    const uint16_t id = (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT);
-    uint32_t left = (uint32_t)cqe->res;
-
-    if (!(cqe->flags & IORING_CQE_F_BUFFER) || id != stream->order[stream->first])
+    struct probe_order *order = &stream->order;
+    struct probe_order_done done;
+    if (!(cqe->flags & IORING_CQE_F_BUFFER))
+        return probe_broken(result, "received without a buffer");
+    switch (probe_order_take(order, (uint16_t)(cqe->flags >> IORING_CQE_BUFFER_SHIFT), (uint32_t)cqe->res,
+                             cqe->flags & IORING_CQE_F_BUF_MORE, &done)) {
+    case PROBE_ORDER_RIGHT:
+        break;
+    case PROBE_ORDER_WRONG_BUFFER:
         return probe_broken(result, "received into another buffer than the next: this kernel delivers out of order");
-    stream->shared |= stream->used_bytes > 0;
-    stream->spanned |= left > STREAM_BUFFER_BYTES;
-    for (uint32_t taken = 0; left > 0 && taken < STREAM_BUFFERS; taken++) {
-        const uint32_t piece = (uint32_t)base_min_u64(left, STREAM_BUFFER_BYTES - stream->used_bytes);
-        const uint8_t *data = buffer_of(stream, stream->order[stream->first]) + stream->used_bytes;
-        const int wrong = check_bytes(stream, data, piece, result);
-        if (wrong != 0)
-            return wrong;
-        stream->received_bytes += piece;
-        stream->used_bytes += piece;
-        left -= piece;
-        if (stream->used_bytes == STREAM_BUFFER_BYTES || (left == 0 && !stream->incremental))
-            recycle(stream);
-    }
-    if (left > 0)
+    case PROBE_ORDER_WRONG_BYTE:
+        return probe_broken(result, "bytes from %llu on arrived wrong: this kernel delivers out of order",
+                            (unsigned long long)order->received_bytes);
+    case PROBE_ORDER_TOO_MUCH:
         return probe_broken(result, "received more bytes than the buffers hold");
-    if (stream->used_bytes > 0 && !(cqe->flags & IORING_CQE_F_BUF_MORE))
-        recycle(stream); /* the kernel is done with it before its end */
+    }
+    for (uint32_t i = 0; i < done.count; i++)
+        give(stream, done.buffer[i]);
     return 0;
 }
 
@@ -167,10 +127,10 @@ static int run(struct stream *stream, struct net_probe_result *result)
         if (failure != 0)
             return failure;
     }
-    if (stream->received_bytes != STREAM_BYTES)
-        return probe_broken(result, "%llu of %u bytes of a stream arrived", (unsigned long long)stream->received_bytes,
-                            STREAM_BYTES);
-    if ((stream->bundle && !stream->spanned) || (stream->incremental && !stream->shared))
+    if (stream->order.received_bytes != STREAM_BYTES)
+        return probe_broken(result, "%llu of %u bytes of a stream arrived",
+                            (unsigned long long)stream->order.received_bytes, STREAM_BYTES);
+    if ((stream->bundle && !stream->order.spanned) || (stream->incremental && !stream->order.shared))
         return probe_broken(result, "this kernel takes the request, but receives as if it had not");
     return 0;
 }
@@ -193,21 +153,22 @@ static int run_with_buffers(struct stream *stream, struct net_probe_result *resu
 {
     int failure = 0;
     const unsigned flags = stream->incremental ? IOU_PBUF_RING_INC : 0;
-    stream->buffers = io_uring_setup_buf_ring(&stream->ring, STREAM_BUFFERS, 0, flags, &failure);
+    stream->buffers = io_uring_setup_buf_ring(&stream->ring, PROBE_BUFFERS, 0, flags, &failure);
     if (stream->buffers == NULL)
         return failure;
-    for (uint32_t id = 0; id < STREAM_BUFFERS; id++)
-        give(stream, (uint16_t)id, id);
+    probe_order_begin(stream->memory, stream->incremental, &stream->order);
+    for (uint32_t id = 0; id < PROBE_BUFFERS; id++)
+        give(stream, (uint16_t)id);
     failure = run(stream, result);
     join(stream);
-    (void)io_uring_free_buf_ring(&stream->ring, stream->buffers, STREAM_BUFFERS, 0);
+    (void)io_uring_free_buf_ring(&stream->ring, stream->buffers, PROBE_BUFFERS, 0);
     return failure;
 }
 
 static int try_stream(bool bundle, bool incremental, struct net_probe_result *result)
 {
     struct stream *stream = calloc(1, sizeof *stream);
-    const size_t bytes = STREAM_BYTES + STREAM_BUFFERS * STREAM_BUFFER_BYTES;
+    const size_t bytes = STREAM_BYTES + PROBE_BUFFERS * PROBE_BUFFER_BYTES;
     uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int failure = -ENOMEM;
 
@@ -218,7 +179,7 @@ static int try_stream(bool bundle, bool incremental, struct net_probe_result *re
     stream->pattern = memory;
     stream->memory = memory + STREAM_BYTES;
     for (uint64_t i = 0; i < STREAM_BYTES; i++)
-        stream->pattern[i] = byte_at(i);
+        stream->pattern[i] = probe_order_byte(i);
     failure = probe_ring(&stream->ring, IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
     if (failure < 0)
         goto free_memory;
