@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/ethtool.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -92,6 +94,22 @@ static void own_network(int up)
     if (up && ioctl(fd, SIOCSIFFLAGS, &request) != 0)
         _exit(99);
     close(fd);
+}
+
+/* Two interfaces, one of them with an offload turned off. */
+static void poor_interfaces(int argument)
+{
+    struct ethtool_value off = {.cmd = ETHTOOL_STSO};
+    struct ifreq request = {.ifr_name = "mrtest0", .ifr_data = (void *)&off};
+    own_network(1);
+    if (system("ip link add mrtest0 type veth peer name mrtest1 && ip link set mrtest0 up && ip link set mrtest1 up") !=
+        0)
+        _exit(98);
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || ioctl(fd, SIOCETHTOOL, &request) != 0)
+        _exit(98);
+    close(fd);
+    (void)argument;
 }
 
 /* Running ---------------------------------------------------------------------------------------------------------- */
@@ -234,6 +252,32 @@ static void a_network_of_its_own(void **state)
     json_decref(object);
 }
 
+static void interfaces_are_seen(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    json_t *object = doctor(poor_interfaces, 0, -1);
+    const json_t *poor = entry(object, "interfaces", "name", "mrtest0");
+    const json_t *rich = entry(object, "interfaces", "name", "mrtest1");
+    assert_non_null(poor);
+    assert_non_null(rich);
+    assert_string_equal(text_of(poor, "kind"), "veth");
+    assert_string_equal(text_of(poor, "driver"), "veth");
+    assert_true(json_is_true(json_object_get(poor, "up")));
+    assert_false(json_is_true(json_object_get(poor, "physical")));
+    assert_int_equal(json_integer_value(json_object_get(poor, "mtu")), 1500);
+    assert_string_equal(text_of(json_object_get(poor, "offloads"), "tx-tcp-segmentation"), "off");
+    assert_string_equal(text_of(json_object_get(rich, "offloads"), "tx-tcp-segmentation"), "on");
+    assert_string_equal(text_of(json_object_get(rich, "offloads"), "rx-ntuple-filter"), "fixed off");
+    assert_string_equal(text_of(json_object_get(poor, "zero_copy_send"), "state"), "cannot");
+    assert_string_equal(text_of(json_object_get(poor, "zero_copy_receive"), "state"), "cannot");
+    const json_t *finding = entry(object, "findings", "subject", "mrtest0");
+    assert_string_equal(text_of(finding, "command"), "ethtool -K mrtest0 sg on tso on");
+    assert_null(entry(object, "findings", "subject", "mrtest1"));
+    json_decref(object);
+}
+
 static void a_seccomp_filter_is_a_finding(void **state)
 {
     (void)state;
@@ -328,6 +372,7 @@ int main(void)
         cmocka_unit_test(it_runs_without_rights),
         cmocka_unit_test(little_locked_memory_is_a_finding),
         cmocka_unit_test(a_network_of_its_own),
+        cmocka_unit_test(interfaces_are_seen),
         cmocka_unit_test(a_seccomp_filter_is_a_finding),
         cmocka_unit_test(half_an_io_uring_is_a_finding),
         cmocka_unit_test(drivers_that_do_not_answer_leave_gaps),
