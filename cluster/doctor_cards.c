@@ -141,7 +141,9 @@ void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_
 static void judge_offloads(const struct doctor_card *card, struct doctor_findings *findings)
 {
     char command[DOCTOR_SENTENCE_BYTES];
-    const bool tso = card->tso == DOCTOR_SWITCH_OFF, gro = card->gro == DOCTOR_SWITCH_OFF;
+    const bool tso = card->tso == DOCTOR_SWITCH_OFF;
+    /* On a veth segments come as large as they were sent, so it has GRO off. */
+    const bool gro = card->gro == DOCTOR_SWITCH_OFF && card->physical;
     if (!tso && !gro)
         return;
     snprintf(command, sizeof command, "ethtool -K %s%s%s", card->name, tso ? " sg on tso on" : "",

@@ -118,35 +118,49 @@ static enum doctor_switch *offload(struct doctor_card *card, const char *name)
     return NULL;
 }
 
-/* One bitset lists the names that can be changed, a later one those that are on; what is in neither is off for good. */
+/* One bitset has the names that can be changed, a later one those that are on; what is in neither is off for good. A
+ * bitset without a mask lists what is in it; one with a mask lists everything, and marks what is in it. */
 struct offload_reader {
     struct doctor_card *card;
     enum doctor_switch value;
+    bool list;        /* without a mask */
+    const char *name; /* of one bit */
+    bool marked;
 };
 
-static int read_bit_name(const struct nlattr *attribute, void *data)
+static int read_bit_attribute(const struct nlattr *attribute, void *data)
 {
-    const struct offload_reader *reader = data;
-    if (mnl_attr_get_type(attribute) != ETHTOOL_A_BITSET_BIT_NAME ||
-        mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) < 0)
-        return MNL_CB_OK;
-    enum doctor_switch *value = offload(reader->card, mnl_attr_get_str(attribute));
-    if (value && *value != DOCTOR_SWITCH_ON)
-        *value = reader->value;
+    struct offload_reader *reader = data;
+    if (mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_BIT_VALUE)
+        reader->marked = true;
+    else if (mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_BIT_NAME &&
+             mnl_attr_validate(attribute, MNL_TYPE_NUL_STRING) >= 0)
+        reader->name = mnl_attr_get_str(attribute);
     return MNL_CB_OK;
 }
 
 static int read_bit(const struct nlattr *attribute, void *data)
 {
-    return mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_BITS_BIT
-               ? mnl_attr_parse_nested(attribute, read_bit_name, data)
-               : MNL_CB_OK;
+    struct offload_reader *reader = data;
+    if (mnl_attr_get_type(attribute) != ETHTOOL_A_BITSET_BITS_BIT)
+        return MNL_CB_OK;
+    reader->name = NULL;
+    reader->marked = false;
+    mnl_attr_parse_nested(attribute, read_bit_attribute, reader);
+    enum doctor_switch *value = reader->name ? offload(reader->card, reader->name) : NULL;
+    if (value && *value != DOCTOR_SWITCH_ON && (reader->list || reader->marked))
+        *value = reader->value;
+    return MNL_CB_OK;
 }
 
 static int read_bitset(const struct nlattr *attribute, void *data)
 {
-    return mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_BITS ? mnl_attr_parse_nested(attribute, read_bit, data)
-                                                                 : MNL_CB_OK;
+    struct offload_reader *reader = data;
+    if (mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_NOMASK) /* comes first */
+        reader->list = true;
+    else if (mnl_attr_get_type(attribute) == ETHTOOL_A_BITSET_BITS)
+        return mnl_attr_parse_nested(attribute, read_bit, reader);
+    return MNL_CB_OK;
 }
 
 static int read_feature_set(const struct nlattr *attribute, void *data)
