@@ -79,4 +79,8 @@ void report_engines_print(FILE *to)
 {
     for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++)
         fprintf(to, "%-16s %s\n", net_rung_word((enum net_engine_kind)kind), net_rung_idea((enum net_engine_kind)kind));
+    fputs("\nOptions for experiments, behind a uring rung, as in uring+napi=50us+sqpoll:\n", to);
+    for (int option = 0; option < NET_OPTION_COUNT; option++)
+        fprintf(to, "%-16s %s\n", net_option_word((enum net_option_index)option),
+                net_option_idea((enum net_option_index)option));
 }
