@@ -137,6 +137,12 @@ static void held_chunks_stop_receiving(void **state)
     bench_close(bench);
 }
 
+/* A look that the address sanitizer would not allow: pools tell it what nobody may read. */
+__attribute__((no_sanitize("address"))) static uint8_t peek(const uint8_t *data)
+{
+    return *(const volatile uint8_t *)data;
+}
+
 /* Debug builds take a chunk's bytes away at its release, on every engine. */
 static void released_bytes_are_gone(void **state)
 {
@@ -151,10 +157,10 @@ static void released_bytes_are_gone(void **state)
     assert_int_equal(*server->held[0].data, 7);
     const uint8_t *data = server->held[0].data;
     bench_release(server);
-#ifndef NDEBUG
-    assert_int_not_equal(*data, 7);
+#ifdef NDEBUG
+    (void)peek(data);
 #else
-    (void)data;
+    assert_int_not_equal(peek(data), 7);
 #endif
     bench_close(bench);
 }
