@@ -357,6 +357,22 @@ static int try_epoll_pwait2(struct net_probe_result *result)
     return failure;
 }
 
+static int try_huge_pages(struct net_probe_result *result)
+{
+    enum { HUGE_BYTES = 2 << 20 };
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+    void *page = mmap(NULL, HUGE_BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+    if (page != MAP_FAILED) {
+        munmap(page, HUGE_BYTES);
+        return 0;
+    }
+    if (errno == ENOMEM) {
+        result->state = NET_PROBE_STATE_LIMITED;
+        snprintf(result->why, sizeof result->why, "none are reserved: sysctl -w vm.nr_hugepages=1024 reserves 2 GiB");
+    }
+    return -errno;
+}
+
 /* The table -------------------------------------------------------------------------------------------------------- */
 
 static const struct probe_entry {
@@ -403,12 +419,13 @@ static probe_try *const tries[NET_PROBE_COUNT] = {
     [NET_PROBE_SENDMSG_ZC] = probe_sendmsg_zc,
     [NET_PROBE_MSG_ZEROCOPY] = probe_msg_zerocopy,
     [NET_PROBE_EPOLL_PWAIT2] = try_epoll_pwait2,
+    [NET_PROBE_HUGE_PAGES] = try_huge_pages,
 };
 
 /* Of io_uring? Then nothing needs trying where there is none. */
 static bool needs_uring(enum net_probe_id id)
 {
-    return id != NET_PROBE_MSG_ZEROCOPY && id != NET_PROBE_EPOLL_PWAIT2;
+    return id != NET_PROBE_MSG_ZEROCOPY && net_probe_area(id) != NET_PROBE_AREA_OTHER;
 }
 
 /* Words for an errno that a try came back with; the state follows from it. */
@@ -460,7 +477,7 @@ static int try_patiently(enum net_probe_id id, uint32_t *patience, struct net_pr
         const int failure = tries[id](result);
         if (failure == -EINTR && turn < PROBE_TURNS)
             continue;
-        if ((failure != -ENOMEM && failure != -ENOBUFS) || turn == PROBE_TURNS || *patience == 0)
+        if ((failure != -ENOMEM && failure != -ENOBUFS) || !needs_uring(id) || turn == PROBE_TURNS || *patience == 0)
             return failure;
         (*patience)--;
         usleep(PROBE_PAUSE_US);

@@ -46,7 +46,8 @@
     X(SEND_ZC_FIXED, "send-zc-fixed", SEND, "zero-copy send from registered memory", "6.0")                            \
     X(SENDMSG_ZC, "sendmsg-zc", SEND, "zero-copy send of several segments", "6.1")                                     \
     X(MSG_ZEROCOPY, "msg-zerocopy", SEND, "zero-copy send without io_uring", "4.14")                                   \
-    X(EPOLL_PWAIT2, "epoll-pwait2", EPOLL, "epoll timeouts in nanoseconds", "5.11")
+    X(EPOLL_PWAIT2, "epoll-pwait2", OTHER, "epoll timeouts in nanoseconds", "5.11")                                    \
+    X(HUGE_PAGES, "huge-pages", OTHER, "memory of reserved huge pages", "2.6.32")
 
 enum net_probe_id {
 #define X(name, word, area, about, since) NET_PROBE_##name,
@@ -61,7 +62,7 @@ enum net_probe_id {
     X(REGISTER, "register")                                                                                            \
     X(RECEIVE, "receive")                                                                                              \
     X(SEND, "send")                                                                                                    \
-    X(EPOLL, "epoll")
+    X(OTHER, "other")
 
 enum net_probe_area {
 #define X(name, word) NET_PROBE_AREA_##name,

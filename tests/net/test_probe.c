@@ -174,6 +174,7 @@ static void seccomp_answers_eperm(void **state)
     assert_int_equal(probe.result[NET_PROBE_URING].os_error, EPERM);
     expect(&probe, NET_PROBE_BUNDLE, NET_PROBE_STATE_UNTRIED, "no io_uring here");
     expect(&probe, NET_PROBE_EPOLL_PWAIT2, NET_PROBE_STATE_WORKS, "");
+    assert_int_not_equal(probe.result[NET_PROBE_HUGE_PAGES].state, NET_PROBE_STATE_UNTRIED);
 }
 
 static void seccomp_hides_io_uring(void **state)
