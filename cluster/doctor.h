@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "net/probe.h"
+#include "net/rung.h"
 
 /* Facts ------------------------------------------------------------------------------------------------------------ */
 
@@ -200,6 +201,8 @@ void doctor_judge_cards(const struct doctor_facts *facts, struct doctor_findings
 void doctor_find(struct doctor_findings *findings, enum doctor_severity severity, const char *subject,
                  const char *command, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
+/* What a rung of the ladder of engines lacks here: the first feature of its that does not work, or NET_PROBE_COUNT. */
+enum net_probe_id doctor_rung_lacks(const struct doctor_facts *facts, enum net_engine_kind kind);
 /* The engine that AUTO takes here: "uring" or "epoll". */
 const char *doctor_engine(const struct doctor_facts *facts);
 /* How much memory may be locked; DOCTOR_UNLIMITED also when the limit does not count. */

@@ -127,6 +127,21 @@ static json_t *make_features(struct json_out *out, const struct net_probe *probe
     return array;
 }
 
+static json_t *make_rungs(struct json_out *out, const struct doctor_facts *facts)
+{
+    json_t *array = json_array();
+    for (int kind = NET_ENGINE_AUTO + 1; kind < NET_ENGINE_KIND_COUNT; kind++) {
+        const enum net_probe_id lacks = doctor_rung_lacks(facts, (enum net_engine_kind)kind);
+        json_t *object = json_object();
+        json_out_put_text(out, object, "name", net_rung_word((enum net_engine_kind)kind));
+        json_out_put_bool(out, object, "complete", lacks == NET_PROBE_COUNT);
+        json_out_put(out, object, "lacks",
+                     lacks == NET_PROBE_COUNT ? json_null() : json_out_text(net_probe_word(lacks)));
+        json_out_append(out, array, object);
+    }
+    return array;
+}
+
 static json_t *make_socket(struct json_out *out, const struct net_probe_socket *socket)
 {
     json_t *object = json_object();
@@ -221,6 +236,7 @@ char *doctor_json(const struct doctor_facts *facts, const struct doctor_findings
     json_out_put(&out, object, "numa", make_numa(&out, &facts->numa));
     json_out_put(&out, object, "socket", make_socket(&out, &facts->socket));
     json_out_put(&out, object, "features", make_features(&out, &facts->probe));
+    json_out_put(&out, object, "engines", make_rungs(&out, facts));
     for (uint32_t i = 0; i < facts->card_count; i++)
         json_out_append(&out, cards, make_card(&out, facts, &facts->card[i]));
     json_out_put(&out, object, "interfaces", cards);

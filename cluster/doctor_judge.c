@@ -55,6 +55,37 @@ const char *doctor_engine(const struct doctor_facts *facts)
     return "uring";
 }
 
+/* A bundle of incremental buffers is what the rung uses, so both must work together. */
+static const struct {
+    uint32_t features; /* all of them */
+    enum net_probe_id probe;
+} needs[] = {
+    {NET_FEATURE_URING, NET_PROBE_URING},
+    {NET_FEATURE_DEFER_TASKRUN, NET_PROBE_DEFER_TASKRUN},
+    {NET_FEATURE_REGISTERED_RING, NET_PROBE_REGISTERED_RING},
+    {NET_FEATURE_REGISTERED_FILES, NET_PROBE_REGISTERED_FILES},
+    {NET_FEATURE_REGISTERED_BUFFERS, NET_PROBE_REGISTERED_BUFFERS},
+    {NET_FEATURE_MULTISHOT, NET_PROBE_BUFFER_RING},
+    {NET_FEATURE_MULTISHOT, NET_PROBE_MULTISHOT_ACCEPT},
+    {NET_FEATURE_MULTISHOT, NET_PROBE_MULTISHOT_RECEIVE},
+    {NET_FEATURE_BUNDLE, NET_PROBE_BUNDLE},
+    {NET_FEATURE_INCREMENTAL, NET_PROBE_INCREMENTAL},
+    {NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL, NET_PROBE_BUNDLE_INCREMENTAL},
+    {NET_FEATURE_SEND_ZC | NET_FEATURE_URING, NET_PROBE_SEND_ZC},
+    {NET_FEATURE_RECV_ZC, NET_PROBE_RECV_ZC},
+};
+
+enum net_probe_id doctor_rung_lacks(const struct doctor_facts *facts, enum net_engine_kind kind)
+{
+    const uint32_t features = net_rung_features(kind);
+    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
+        if ((features & needs[i].features) == needs[i].features && !works(facts, needs[i].probe))
+            return needs[i].probe;
+    if ((features & NET_FEATURE_SEND_ZC) && !(features & NET_FEATURE_URING) && !works(facts, NET_PROBE_MSG_ZEROCOPY))
+        return NET_PROBE_MSG_ZEROCOPY;
+    return NET_PROBE_COUNT;
+}
+
 uint64_t doctor_lockable_bytes(const struct doctor_facts *facts)
 {
     return facts->can_lock ? DOCTOR_UNLIMITED : facts->memlock_soft_bytes;

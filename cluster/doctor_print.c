@@ -180,6 +180,25 @@ static void print_features(struct paragraph *paragraph, const struct doctor_fact
     }
 }
 
+/* The rungs of the ladder that are complete here, then what each of the others lacks. */
+static void print_rungs(struct paragraph *paragraph, const struct doctor_facts *facts)
+{
+    begin(paragraph, "engines");
+    for (int kind = NET_ENGINE_AUTO + 1; kind < NET_ENGINE_KIND_COUNT; kind++)
+        if (doctor_rung_lacks(facts, (enum net_engine_kind)kind) == NET_PROBE_COUNT)
+            add(paragraph, "%s", net_rung_word((enum net_engine_kind)kind));
+    end(paragraph);
+    for (int kind = NET_ENGINE_AUTO + 1; kind < NET_ENGINE_KIND_COUNT; kind++) {
+        const enum net_probe_id lacks = doctor_rung_lacks(facts, (enum net_engine_kind)kind);
+        if (lacks == NET_PROBE_COUNT)
+            continue;
+        begin(paragraph, "");
+        add(paragraph, "not all of %s:", net_rung_word((enum net_engine_kind)kind));
+        add(paragraph, "%s is %s", net_probe_word(lacks), net_probe_state_word(facts->probe.result[lacks].state));
+        end(paragraph);
+    }
+}
+
 static void print_path(struct paragraph *paragraph, const char *what, const struct doctor_path *path)
 {
     begin(paragraph, "");
@@ -271,6 +290,7 @@ void doctor_print(const struct doctor_facts *facts, const struct doctor_findings
     print_process(&paragraph, facts);
     print_socket(&paragraph, facts);
     print_features(&paragraph, facts);
+    print_rungs(&paragraph, facts);
     print_cards(&paragraph, facts);
     print_findings(&paragraph, findings);
 }

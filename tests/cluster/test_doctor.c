@@ -174,6 +174,22 @@ static void features_that_are_missing_or_broken(void **state)
     expect("loopback", DOCTOR_SEVERITY_NEEDED, "loopback", "ip link set lo up");
 }
 
+static void rungs_name_what_they_lack(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++)
+        assert_int_equal(doctor_rung_lacks(&facts, (enum net_engine_kind)kind), NET_PROBE_COUNT);
+    set_feature(NET_PROBE_BUNDLE_INCREMENTAL, NET_PROBE_STATE_BROKEN, EPROTO, "why");
+    set_feature(NET_PROBE_MSG_ZEROCOPY, NET_PROBE_STATE_MISSING, ENOPROTOOPT, "why");
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_MULTISHOT), NET_PROBE_COUNT);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_BUNDLE), NET_PROBE_BUNDLE_INCREMENTAL);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_EPOLL), NET_PROBE_COUNT);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_EPOLL_ZC), NET_PROBE_MSG_ZEROCOPY);
+    forbid(EPERM);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_NAIVE), NET_PROBE_URING);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_EPOLL), NET_PROBE_COUNT);
+}
+
 static void a_small_limit_of_locked_memory(void **state)
 {
     (void)state;
@@ -393,8 +409,9 @@ static json_t *loaded(void)
 
 static void expect_all_keys(const json_t *object)
 {
-    expect_keys(object, "version well host kernel machine engine sysctl limits process cpu memory numa socket features "
-                        "interfaces interfaces_left_out findings");
+    expect_keys(object,
+                "version well host kernel machine engine sysctl limits process cpu memory numa socket features engines "
+                "interfaces interfaces_left_out findings");
     expect_keys(json_object_get(object, "limits"),
                 "memlock_soft_bytes memlock_hard_bytes lockable_bytes files_soft files_hard");
     expect_keys(json_object_get(object, "process"),
@@ -520,6 +537,7 @@ int main(void)
         cmocka_unit_test_setup(io_uring_forbidden_by_seccomp, all_is_well),
         cmocka_unit_test_setup(an_old_kernel_runs_on_epoll, all_is_well),
         cmocka_unit_test_setup(features_that_are_missing_or_broken, all_is_well),
+        cmocka_unit_test_setup(rungs_name_what_they_lack, all_is_well),
         cmocka_unit_test_setup(a_small_limit_of_locked_memory, all_is_well),
         cmocka_unit_test_setup(few_open_files, all_is_well),
         cmocka_unit_test_setup(a_kernel_with_bbr, all_is_well),

@@ -164,10 +164,24 @@ static json_t *doctor(void (*restrict_child)(int), int argument, int code)
     json_t *object = json_loads(output, JSON_REJECT_DUPLICATES, &error);
     if (!object)
         fail_msg("%s in: %.200s", error.text, output);
-    static const char *const keys[] = {
-        "version", "well", "host",   "kernel", "machine", "engine",   "sysctl",     "limits",
-        "process", "cpu",  "memory", "numa",   "socket",  "features", "interfaces", "interfaces_left_out",
-        "findings"};
+    static const char *const keys[] = {"version",
+                                       "well",
+                                       "host",
+                                       "kernel",
+                                       "machine",
+                                       "engine",
+                                       "sysctl",
+                                       "limits",
+                                       "process",
+                                       "cpu",
+                                       "memory",
+                                       "numa",
+                                       "socket",
+                                       "features",
+                                       "engines",
+                                       "interfaces",
+                                       "interfaces_left_out",
+                                       "findings"};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_object_get(object, keys[i]))
             fail_msg("the key %s is missing", keys[i]);
