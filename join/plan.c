@@ -293,7 +293,7 @@ static void plan_settle(struct join_plan *plan)
     if (settings->frame_bytes == 0)
         settings->frame_bytes = shuffle_frame_bytes_for(bytes_max / (workers * workers));
     if (settings->frames_per_lane == 0)
-        settings->frames_per_lane = 2;
+        settings->frames_per_lane = net_rung_features(settings->engine.kind) & NET_FEATURE_SEND_ZC ? 4 : 2;
     if (settings->recv_chunk_bytes == 0)
         settings->recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES;
     if (settings->recv_chunk_count == 0)

@@ -20,7 +20,7 @@ struct join_settings {
     struct net_engine_choice engine;
     bool verify;               /* check every payload byte */
     uint32_t frame_bytes;      /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
-    uint32_t frames_per_lane;  /* 0: 2 */
+    uint32_t frames_per_lane;  /* 0: 2; 4 for engines that send without a copy: those leave late */
     uint32_t recv_chunk_bytes; /* 0: 64 KiB */
     uint32_t recv_chunk_count; /* 0: 32 */
     struct net_socket_settings socket;

@@ -29,6 +29,8 @@ struct net_engine;
 struct net_socket;
 
 enum { NET_SEND_SEGMENTS_MAX = 64 };
+/* Sends of one socket between net_socket_send and SENT. */
+enum { NET_SENDS_MAX = 4 };
 
 /* IPv4 or IPv6 address and port. */
 struct net_address {
@@ -72,11 +74,20 @@ struct net_chunk {
 };
 
 /* One send: caller-owned, lives until its event. Short sends are continued inside the engine: the event comes when all
- * bytes are out, or with an error. One send in flight per socket. */
+ * bytes are out and the kernel needs them no more, or with an error. One send of a socket goes out at a time: the next
+ * may be staged after SENT, or after OUT, which only engines that send without a copy give. */
 struct net_send_op {
     struct iovec segments[NET_SEND_SEGMENTS_MAX]; /* the engine may modify it */
     uint32_t count;
     uint32_t in_flight; /* set by submit, cleared before the event; asserted at both */
+    struct {
+        uint64_t bytes;                 /* out */
+        uint32_t first;                 /* segment that is not out entirely */
+        uint32_t notices_due;           /* zero-copy sends whose buffers the kernel has not returned */
+        uint32_t notice_first, notices; /* numbers of its zero-copy sends on the socket */
+        uint32_t tag;
+        int os_error; /* once nothing goes out any more */
+    } own;            /* the engine's */
 };
 
 enum net_file_kind { NET_FILE_READ, NET_FILE_WRITE, NET_FILE_SYNC };
@@ -100,7 +111,8 @@ enum net_event_kind {
     NET_EVENT_CONNECTED, /* status says whether; on error the socket still wants closing */
     NET_EVENT_RECEIVED,  /* OK: chunk. BASE_END: the peer sent FIN. Else an error. Nothing is received after END or an
                             error */
-    NET_EVENT_SENT,      /* bytes sent in all; on error the stream is broken */
+    NET_EVENT_OUT,       /* all bytes of a send are out, but its buffers are not free yet: the next may be staged */
+    NET_EVENT_SENT,      /* bytes sent in all; on error the stream is broken. In any order after OUT */
     NET_EVENT_FILE,      /* file: the operation; bytes done */
     NET_EVENT_WOKEN,     /* net_engine_wake was called since the last poll (several calls may give one event) */
     NET_EVENT_CLOSED     /* last event of a socket: it is freed */
@@ -113,7 +125,8 @@ struct net_event {
     struct net_socket *socket;
     void *context; /* of the socket, or of the file operation */
     struct net_socket *accepted;
-    struct net_chunk chunk; /* RECEIVED and OK only */
+    struct net_chunk chunk;   /* RECEIVED and OK only */
+    struct net_send_op *send; /* SENT, OUT */
     struct net_file_op *file;
     uint64_t bytes;
 };
@@ -185,7 +198,8 @@ enum base_status net_socket_connect(struct net_engine *engine, const struct net_
                                     void *context, struct net_socket **socket, struct base_error *error);
 /* Starts receiving, once per connected socket: RECEIVED events follow until END or an error. */
 enum base_status net_socket_receive(struct net_socket *socket, struct base_error *error);
-/* Stages op; one SENT follows. BASE_BUSY: a send is in flight already, or the queue is full. */
+/* Stages op; one SENT follows. BASE_BUSY: a send is going out already, NET_SENDS_MAX are not
+ * SENT, or the queue is full. */
 enum base_status net_socket_send(struct net_socket *socket, struct net_send_op *op);
 /* Sends FIN after the last send; no send may follow. */
 void net_socket_shutdown(struct net_socket *socket);

@@ -23,21 +23,21 @@ enum epoll_socket_flag {
     EPOLL_WATCHED = 1 << 10,  /* a listener that epoll watches */
     EPOLL_ZEROCOPY = 1 << 11, /* the kernel takes MSG_ZEROCOPY on it */
     EPOLL_NOTIFIED = 1 << 12, /* its error queue may hold notifications */
-    EPOLL_OP_OVER = 1 << 13,  /* of op only notifications are due */
+    EPOLL_RETURNED = 1 << 13, /* the kernel has returned the buffers of a send that waits */
     EPOLL_STOPPED = 1 << 14   /* closing: the connection is ended, its notifications are due */
 };
 
 struct epoll_socket {
     struct net_socket base;
-    struct net_link ready;   /* in engine->ready: something to do now */
-    struct net_link starved; /* in engine->starved: readable, but there was no chunk */
-    struct net_link timed;   /* in engine->timed: deadline_ns counts */
-    struct net_send_op *op;  /* the send in flight */
-    uint64_t op_sent_bytes;
+    struct net_link ready;                      /* in engine->ready: something to do now */
+    struct net_link starved;                    /* in engine->starved: readable, but there was no chunk */
+    struct net_link timed;                      /* in engine->timed: deadline_ns counts */
+    struct net_send_op *op;                     /* the send that goes out */
+    struct net_send_op *waiting[NET_SENDS_MAX]; /* sends that are out, but for notifications */
+    uint32_t waiting_count;
     uint64_t deadline_ns;
-    uint32_t op_first;    /* first segment that is not out entirely */
-    int op_error;         /* when it is over */
-    uint32_t notices_due; /* zero-copy sends whose buffers the kernel has not returned */
+    uint32_t notices_due; /* of all sends */
+    uint32_t notice_next; /* number of the next zero-copy send */
     struct net_zerocopy zerocopy;
     uint32_t slot;
     uint32_t generation;
@@ -117,8 +117,13 @@ void epoll_zerocopy_allow(struct epoll_socket *socket);
 enum base_status epoll_socket_send(struct net_socket *, struct net_send_op *);
 /* Sends the next piece of the op. */
 void epoll_turn_send(struct epoll_socket *socket, struct epoll_output *output);
-/* Reads notifications; the op they were due for may be finished by that. */
-void epoll_turn_notices(struct epoll_socket *socket, struct epoll_output *output);
+/* Reads notifications. */
+void epoll_turn_notices(struct epoll_socket *socket);
+/* Finishes a send that waited. */
+void epoll_turn_returned(struct epoll_socket *socket, struct epoll_output *output);
+/* Ends a send with an event. */
+void epoll_send_finished(struct epoll_socket *socket, struct net_send_op *op, enum base_status status,
+                         struct epoll_output *output);
 /* Whether the kernel has returned all buffers of a closing socket; makes it. */
 bool epoll_close_joined(struct epoll_socket *socket);
 

@@ -20,11 +20,13 @@ static uint32_t epoll_socket_work(const struct epoll_socket *socket)
         return socket->notices_due == 0 || (flags & EPOLL_NOTIFIED) || !(flags & EPOLL_STOPPED) ? EPOLL_CLOSING : 0;
     if (flags & EPOLL_NOTIFIED)
         return EPOLL_NOTIFIED;
+    if (flags & EPOLL_RETURNED)
+        return EPOLL_RETURNED;
     if (flags & EPOLL_CONNECTING)
         return flags & (EPOLL_WRITABLE | EPOLL_HANGUP) ? EPOLL_CONNECTING : 0;
     if (flags & EPOLL_ACCEPTING)
         return flags & EPOLL_READABLE ? EPOLL_ACCEPTING : 0;
-    if (socket->op != NULL && (flags & (EPOLL_WRITABLE | EPOLL_OP_OVER)) == EPOLL_WRITABLE)
+    if (socket->op != NULL && (flags & EPOLL_WRITABLE))
         return EPOLL_WRITABLE;
     if ((flags & EPOLL_RECEIVING) && (flags & EPOLL_READABLE) && !net_list_linked(&socket->starved))
         return EPOLL_RECEIVING;
@@ -168,7 +170,7 @@ void epoll_socket_shutdown(struct net_socket *base)
     if (socket->flags & EPOLL_CLOSING)
         return;
     socket->flags |= EPOLL_FIN_AFTER_SEND;
-    if (socket->op == NULL || (socket->flags & EPOLL_OP_OVER))
+    if (socket->op == NULL)
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
@@ -252,12 +254,14 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
         event->status = BASE_CANCELLED;
         return;
     }
+    if (socket->flags & EPOLL_RETURNED) {
+        epoll_turn_returned(socket, output);
+        return;
+    }
     if (socket->op != NULL) {
-        socket->op->in_flight = 0;
+        struct net_send_op *op = socket->op;
         socket->op = NULL;
-        event = epoll_event_add(output, NET_EVENT_SENT, socket);
-        event->status = BASE_CANCELLED;
-        event->bytes = socket->op_sent_bytes;
+        epoll_send_finished(socket, op, BASE_CANCELLED, output);
         return;
     }
     if (socket->flags & EPOLL_LISTENER) {
@@ -363,7 +367,10 @@ void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output)
         epoll_turn_close(socket, output);
         break;
     case EPOLL_NOTIFIED:
-        epoll_turn_notices(socket, output);
+        epoll_turn_notices(socket);
+        break;
+    case EPOLL_RETURNED:
+        epoll_turn_returned(socket, output);
         break;
     case EPOLL_CONNECTING:
         epoll_turn_connect(socket, output);

@@ -132,6 +132,7 @@ static void deliver(struct sim_engine *engine, struct net_event *to)
     case NET_EVENT_ACCEPTED:
     case NET_EVENT_CONNECTED:
     case NET_EVENT_WOKEN:
+    case NET_EVENT_OUT:
         break;
     }
 }

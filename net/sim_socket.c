@@ -407,6 +407,7 @@ static void send_step(struct sim_due *due)
     socket->send_step = SIM_SEND_NONE;
     struct net_event *event = net_sim_ready_socket(socket, NET_EVENT_SENT, socket->op_errno);
     event->bytes = socket->op_done;
+    event->send = socket->op;
     if (socket->op_cancelled)
         event->status = BASE_CANCELLED;
     if (event->status == BASE_OK)

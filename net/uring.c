@@ -279,7 +279,7 @@ static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
 
 static uint32_t uring_dispatch(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
 {
-    uint64_t kind = cqe->user_data >> 56;
+    uint32_t kind = uring_kind_of(cqe);
 
     if (kind < URING_SOCKET_KINDS)
         return uring_socket_complete(engine, cqe, event);

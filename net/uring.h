@@ -34,10 +34,9 @@ enum uring_socket_flag {
     URING_CLOSING = 1 << 5,
     URING_WARM = 1 << 6,       /* data is expected: the next receive is tried at once instead of polled for first */
     URING_FED = 1 << 7,        /* got a chunk since its receive was armed */
-    URING_OP_OVER = 1 << 8,    /* of op only notifications are due */
-    URING_SEND_IS_ZC = 1 << 9, /* the send that is armed is a zero-copy one */
-    URING_SEND_COPY = 1 << 10, /* the next piece of op is sent with a copy */
-    URING_JOINING = 1 << 11    /* closing: when its notifications are late it is reset */
+    URING_SEND_IS_ZC = 1 << 8, /* the send that is armed is a zero-copy one */
+    URING_SEND_COPY = 1 << 9,  /* the next piece of op is sent with a copy */
+    URING_JOINING = 1 << 10    /* closing: when its notifications are late it is reset */
 };
 
 struct uring_engine;
@@ -48,13 +47,11 @@ struct uring_socket {
     struct net_link starved;  /* in engine->starved or sated: it waits until the user gives a chunk back */
     struct net_link timed;    /* in engine->timed: deadline_ns counts */
     struct net_link finished; /* in engine->finished: its last events are due */
-    struct net_send_op *op;   /* the send in flight */
-    uint64_t op_sent_bytes;
-    size_t op_asked; /* bytes of the request in flight */
+    struct net_send_op *op;   /* the send that goes out */
+    struct net_send_op *sends[NET_SENDS_MAX]; /* by tag: op, and those that are out, but for notifications */
+    size_t op_asked;                          /* bytes of the request in flight */
     uint64_t deadline_ns;
-    uint32_t op_first;     /* first segment that is not out entirely */
-    int op_error;          /* when it is over */
-    uint32_t notices_due;  /* zero-copy sends whose buffers the kernel has not returned */
+    uint32_t notices_due;  /* of all sends */
     uint32_t notices_void; /* of these, sends that failed: what they say about copying means nothing */
     struct net_zerocopy zerocopy;
     uint32_t slot;
@@ -202,6 +199,17 @@ static inline struct uring_engine *uring_engine_of(const struct uring_socket *so
     return (struct uring_engine *)socket->base.engine;
 }
 
+/* Kind in the lower half of the top byte; in the upper one a send's tag. */
+static inline uint32_t uring_kind_of(const struct io_uring_cqe *cqe)
+{
+    return (uint32_t)(cqe->user_data >> 56) & 0xf;
+}
+
+static inline uint32_t uring_send_tag_of(const struct io_uring_cqe *cqe)
+{
+    return (uint32_t)(cqe->user_data >> 60);
+}
+
 static inline uint64_t uring_user_data(enum uring_kind kind, uint32_t slot, uint32_t generation)
 {
     return (uint64_t)kind << 56 | (uint64_t)slot << 32 | generation;
@@ -309,6 +317,9 @@ void uring_send_enable(struct uring_engine *engine);
 enum base_status uring_socket_send(struct net_socket *, struct net_send_op *);
 void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
 uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
+/* Ends a send with an event. */
+void uring_send_finished(struct uring_socket *socket, struct net_send_op *op, enum base_status status,
+                         struct net_event *event);
 /* A completion with IORING_CQE_F_NOTIF. */
 uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
 

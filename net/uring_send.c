@@ -3,12 +3,14 @@
  * A zero-copy send has two completions: its result, and when the kernel needs the bytes no more - they are
  * acknowledged, or the connection is gone, and no device reads them any longer - a notification. The result says by
  * IORING_CQE_F_MORE whether a notification follows; that is so also of sends that fail or are cancelled, but not of a
- * request refused before it ran. The request is over with its result, and a short one is continued at once; the buffers
- * are ours again when as many notifications came as were announced. Then the operation is finished (SENT).
+ * request refused before it ran. The request is over with its result, and a short one is continued at once. A send is
+ * finished (SENT) when as many notifications came as were announced; its tag, which they carry, tells it from those
+ * that went out after it: a peer acknowledges the last bytes of a burst late (40 ms) unless more follow.
  *
  * A single piece that lies in registered memory is sent from there; pieces together are not, because kernels before 7
  * cannot. A piece refused for lack of memory to account for its pages is sent with a copy. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "net/uring.h"
@@ -50,13 +52,16 @@ void uring_send_enable(struct uring_engine *engine)
 enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *op)
 {
     struct uring_socket *socket = (struct uring_socket *)base;
+    uint32_t tag = 0;
 
     BASE_ASSERT(!(socket->flags & (URING_LISTENER | URING_CONNECTING | URING_CLOSING | URING_FIN_AFTER_SEND)));
-    if (socket->op != NULL)
+    while (tag < NET_SENDS_MAX && socket->sends[tag] != NULL)
+        tag++;
+    if (socket->op != NULL || tag == NET_SENDS_MAX)
         return BASE_BUSY;
-    socket->op = op;
-    socket->op_first = 0;
-    socket->op_sent_bytes = 0;
+    memset(&op->own, 0, sizeof op->own);
+    op->own.tag = tag;
+    socket->op = socket->sends[tag] = op;
     uring_socket_want(socket, URING_SEND);
     return BASE_OK;
 }
@@ -68,7 +73,7 @@ enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *
 static uint32_t uring_send_part(struct uring_socket *socket)
 {
     const struct net_send_op *op = socket->op;
-    const struct iovec *segments = op->segments + socket->op_first;
+    const struct iovec *segments = op->segments + op->own.first;
     const uint32_t buffer_bytes = uring_engine_of(socket)->tcp.set.send_buffer_bytes;
     const size_t bytes_max = buffer_bytes == 0 || buffer_bytes > URING_SEND_BYTES_MAX / URING_SEND_BUFFERS
                                  ? URING_SEND_BYTES_MAX
@@ -76,7 +81,7 @@ static uint32_t uring_send_part(struct uring_socket *socket)
     uint32_t count = 0;
 
     socket->op_asked = 0;
-    while (socket->op_first + count < op->count && socket->op_asked + segments[count].iov_len <= bytes_max)
+    while (op->own.first + count < op->count && socket->op_asked + segments[count].iov_len <= bytes_max)
         socket->op_asked += segments[count++].iov_len;
     if (count > 0)
         return count;
@@ -86,7 +91,7 @@ static uint32_t uring_send_part(struct uring_socket *socket)
 
 static void uring_send_zc_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe, int flags)
 {
-    struct iovec *segments = socket->op->segments + socket->op_first;
+    struct iovec *segments = socket->op->segments + socket->op->own.first;
 
     if (socket->message.msg_iovlen > 1) {
         io_uring_prep_sendmsg_zc(sqe, socket->fd, &socket->message, (unsigned)flags);
@@ -104,7 +109,7 @@ static void uring_send_zc_prepare(struct uring_socket *socket, struct io_uring_s
 void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
 {
     struct net_send_op *op = socket->op;
-    struct iovec *segments = op->segments + socket->op_first;
+    struct iovec *segments = op->segments + op->own.first;
     const uint32_t count = uring_send_part(socket);
     const int flags = MSG_WAITALL | MSG_NOSIGNAL;
     bool zerocopy = uring_has(uring_engine_of(socket), NET_FEATURE_SEND_ZC) && !(socket->flags & URING_SEND_COPY) &&
@@ -122,26 +127,42 @@ void uring_send_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
     }
 }
 
-static uint32_t uring_send_finished(struct uring_socket *socket, struct net_event *event)
+void uring_send_finished(struct uring_socket *socket, struct net_send_op *op, enum base_status status,
+                         struct net_event *event)
 {
-    BASE_ASSERT(socket->op->in_flight && socket->notices_due == 0);
-    socket->op->in_flight = 0;
-    socket->op = NULL;
-    socket->flags &= ~(uint32_t)URING_OP_OVER;
+    BASE_ASSERT(op->in_flight && op->own.notices_due == 0 && socket->sends[op->own.tag] == op);
+    op->in_flight = 0;
+    socket->sends[op->own.tag] = NULL;
     uring_event_fill(event, NET_EVENT_SENT, socket);
-    event->os_error = socket->op_error;
-    event->status = socket->op_error == 0 ? BASE_OK : base_status_from_errno(socket->op_error);
-    event->bytes = socket->op_sent_bytes;
-    return 1;
+    event->os_error = op->own.os_error;
+    event->status = status;
+    event->bytes = op->own.bytes;
+    event->send = op;
 }
 
+static enum base_status uring_send_status(const struct net_send_op *op)
+{
+    return op->own.os_error == 0 ? BASE_OK : base_status_from_errno(op->own.os_error);
+}
+
+/* All bytes are out, or none will be any more. */
 static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struct net_event *event)
 {
-    socket->flags |= URING_OP_OVER;
-    socket->op_error = socket->stream_error = os_error;
+    struct net_send_op *op = socket->op;
+
+    socket->op = NULL;
+    op->own.os_error = socket->stream_error = os_error;
     if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
         (void)shutdown(socket->fd, SHUT_WR);
-    return socket->notices_due == 0 ? uring_send_finished(socket, event) : 0;
+    if (op->own.notices_due == 0) {
+        uring_send_finished(socket, op, uring_send_status(op), event);
+        return 1;
+    }
+    if (os_error != 0)
+        return 0;
+    uring_event_fill(event, NET_EVENT_OUT, socket);
+    event->send = op;
+    return 1;
 }
 
 /* Takes a zero-copy send's failure as a reason to copy. False: the stream has failed. */
@@ -162,23 +183,25 @@ static bool uring_send_copies(struct uring_socket *socket, int os_error, bool ou
 uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
 {
     struct net_counters *counters = &socket->base.engine->counters;
-    size_t left = net_send_left(socket->op, socket->op_first);
+    struct net_send_op *op = socket->op;
+    size_t left = net_send_left(op, op->own.first);
     bool outstanding = socket->notices_due > socket->notices_void;
 
     if (cqe->flags & IORING_CQE_F_MORE) {
         socket->notices_due++;
+        op->own.notices_due++;
         socket->notices_void += cqe->res <= 0;
         counters->zc_sends += cqe->res > 0;
     }
     if (cqe->res >= 0) {
         counters->sent_bytes += (uint64_t)cqe->res;
-        socket->op_sent_bytes += (uint64_t)cqe->res;
+        op->own.bytes += (uint64_t)cqe->res;
         if ((size_t)cqe->res == left) {
             counters->sends++;
             return uring_send_over(socket, 0, event);
         }
         counters->short_sends += (size_t)cqe->res < socket->op_asked;
-        net_send_advance(socket->op, &socket->op_first, (size_t)cqe->res);
+        net_send_advance(op, &op->own.first, (size_t)cqe->res);
     }
     if (socket->flags & URING_CLOSING)
         return 0; /* uring_socket_finish says CANCELLED */
@@ -190,13 +213,19 @@ uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_
 
 uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
 {
-    bool copied = ((uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED) != 0;
+    const uint32_t tag = uring_send_tag_of(cqe);
+    const bool copied = ((uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED) != 0;
+    struct net_send_op *op = tag < NET_SENDS_MAX ? socket->sends[tag] : NULL;
 
-    BASE_ASSERT(socket->notices_due > 0);
+    BASE_ASSERT(op != NULL && op->own.notices_due > 0 && socket->notices_due > 0);
     socket->notices_due--;
+    op->own.notices_due--;
     if (copied && socket->notices_void > 0) /* a send that failed has used nothing, and that is said the same way */
         socket->notices_void--;
     else
         net_zerocopy_told(socket->base.engine, &socket->zerocopy, 1, copied);
-    return socket->notices_due == 0 && (socket->flags & URING_OP_OVER) ? uring_send_finished(socket, event) : 0;
+    if (op == socket->op || op->own.notices_due > 0)
+        return 0;
+    uring_send_finished(socket, op, uring_send_status(op), event);
+    return 1;
 }

@@ -137,7 +137,7 @@ void uring_socket_shutdown(struct net_socket *base)
     if (socket->flags & URING_CLOSING)
         return;
     socket->flags |= URING_FIN_AFTER_SEND;
-    if (socket->op == NULL || (socket->flags & URING_OP_OVER))
+    if (socket->op == NULL)
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
@@ -181,12 +181,9 @@ bool uring_socket_finish(struct uring_socket *socket, struct net_event *event)
         return false;
     }
     if (socket->op != NULL) {
-        BASE_ASSERT(socket->op->in_flight);
-        socket->op->in_flight = 0;
+        struct net_send_op *op = socket->op;
         socket->op = NULL;
-        uring_event_fill(event, NET_EVENT_SENT, socket);
-        event->status = BASE_CANCELLED;
-        event->bytes = socket->op_sent_bytes;
+        uring_send_finished(socket, op, BASE_CANCELLED, event);
         return false;
     }
     uring_event_fill(event, NET_EVENT_CLOSED, socket);
@@ -237,7 +234,10 @@ static bool uring_socket_stage(struct uring_socket *socket)
             sqe->fd = (int)socket->slot;
             sqe->flags |= IOSQE_FIXED_FILE;
         }
-        io_uring_sqe_set_data64(sqe, uring_user_data((enum uring_kind)kind, socket->slot, socket->generation));
+        uint64_t data = uring_user_data((enum uring_kind)kind, socket->slot, socket->generation);
+        if (kind == URING_SEND)
+            data |= (uint64_t)socket->op->own.tag << 60;
+        io_uring_sqe_set_data64(sqe, data);
         socket->wants &= ~URING_BIT(kind);
         socket->armed |= URING_BIT(kind);
     }
@@ -356,7 +356,7 @@ static uint32_t (*const uring_complete[URING_SOCKET_KINDS])(struct uring_socket 
 
 uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
 {
-    uint32_t kind = (uint32_t)(cqe->user_data >> 56);
+    uint32_t kind = uring_kind_of(cqe);
     uint32_t slot = (uint32_t)(cqe->user_data >> 32) & 0xffffff;
     struct uring_socket *socket = slot < engine->slots.count ? &engine->sockets[slot] : NULL;
 

@@ -112,10 +112,9 @@ void mesh_connection_close(struct mesh_connection *connection, bool abort)
 /* Graceful: what is queued leaves, then FIN. */
 static void linger_on(struct mesh_connection *connection)
 {
-    if (peer_of(connection)->out.first) {
-        if (!mesh_connection_kick(connection))
-            shuffle_mesh_stage(connection->mesh, connection->peer);
-    } else if (!connection->op.in_flight) {
+    if (!mesh_connection_kick(connection)) {
+        shuffle_mesh_stage(connection->mesh, connection->peer);
+    } else if (connection->send_count == 0) {
         net_socket_shutdown(connection->socket);
         mesh_connection_close(connection, false);
     }
@@ -142,13 +141,32 @@ bool mesh_connection_strange(const struct mesh_connection *connection)
 
 /* Sending. */
 
-/* False: refused for now. */
+static struct mesh_send *send_next(struct mesh_connection *connection)
+{
+    return &connection->send[(connection->send_first + connection->send_count) % NET_SENDS_MAX];
+}
+
+/* Stages the next send, whose segments are filled in. False: refused for now. */
+static bool send_start(struct mesh_connection *connection, uint32_t segments, uint32_t frames)
+{
+    struct mesh_send *send = send_next(connection);
+    send->op.count = segments;
+    if (net_socket_send(connection->socket, &send->op) != BASE_OK)
+        return false;
+    send->frames = frames;
+    send->done = false;
+    connection->send_count++;
+    connection->frames_in_flight += frames;
+    connection->going = true;
+    return true;
+}
+
 static bool send_proof(struct mesh_connection *connection)
 {
     struct net_proof *proof = &connection->proof;
-    connection->op.segments[0] = (struct iovec){proof->out + proof->out_sent, proof->out_bytes - proof->out_sent};
-    connection->op.count = 1;
-    if (net_socket_send(connection->socket, &connection->op) != BASE_OK)
+    send_next(connection)->op.segments[0] =
+        (struct iovec){proof->out + proof->out_sent, proof->out_bytes - proof->out_sent};
+    if (!send_start(connection, 1, 0))
         return false;
     proof->out_sent = proof->out_bytes;
     return true;
@@ -156,9 +174,21 @@ static bool send_proof(struct mesh_connection *connection)
 
 static bool send_greeting(struct mesh_connection *connection)
 {
-    connection->op.segments[0] = (struct iovec){&connection->own_greeting, sizeof connection->own_greeting};
-    connection->op.count = 1;
-    return net_socket_send(connection->socket, &connection->op) == BASE_OK;
+    send_next(connection)->op.segments[0] = (struct iovec){&connection->own_greeting, sizeof connection->own_greeting};
+    return send_start(connection, 1, 0);
+}
+
+/* All frames that are not in flight, as many as fit. */
+static bool send_frames(struct mesh_connection *connection)
+{
+    struct iovec *segments = send_next(connection)->op.segments;
+    struct shuffle_frame *frame = peer_of(connection)->out.first;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < connection->frames_in_flight; i++)
+        frame = frame->next;
+    for (; frame && count < NET_SEND_SEGMENTS_MAX; frame = frame->next)
+        segments[count++] = (struct iovec){frame->wire, frame->wire_bytes};
+    return count == 0 || send_start(connection, count, count);
 }
 
 /* What a raw job has for the peer; once filled it is offered to the engine until that takes it. */
@@ -167,20 +197,23 @@ static bool send_raw(struct mesh_connection *connection)
     const struct shuffle_mesh_raw *raw = connection->mesh->config.raw;
     if (connection->state != MESH_OPEN)
         return true;
+    if (connection->send_count > 0)
+        return true; /* one at a time: what it sends from is the job's */
+    struct net_send_op *op = &send_next(connection)->op;
     if (!connection->filled)
-        connection->filled = raw->fill(raw->context, connection->peer, &connection->op);
-    return !connection->filled || net_socket_send(connection->socket, &connection->op) == BASE_OK;
+        connection->filled = raw->fill(raw->context, connection->peer, op);
+    return !connection->filled || send_start(connection, op->count, 0);
 }
 
 bool mesh_connection_kick(struct mesh_connection *connection)
 {
-    if (connection->op.in_flight || connection->state == MESH_CLOSING || connection->state == MESH_CONNECTING)
+    if (connection->going || connection->send_count == NET_SENDS_MAX || connection->state == MESH_CLOSING ||
+        connection->state == MESH_CONNECTING)
         return true;
     if (connection->proof.out_sent < connection->proof.out_bytes)
         return send_proof(connection);
     if (connection->peer == MESH_NOBODY)
         return true; /* who is not known gets nothing else */
-    struct mesh_peer *peer = peer_of(connection);
     if (connection->state == MESH_PROVING)
         return true;
     if (!connection->greeted) {
@@ -189,16 +222,7 @@ bool mesh_connection_kick(struct mesh_connection *connection)
     }
     if (connection->mesh->config.raw)
         return send_raw(connection);
-    if (connection->state == MESH_GREETING || !peer->out.first)
-        return true;
-    uint32_t count = 0;
-    for (struct shuffle_frame *frame = peer->out.first; frame && count < NET_SEND_SEGMENTS_MAX; frame = frame->next)
-        connection->op.segments[count++] = (struct iovec){frame->wire, frame->wire_bytes};
-    connection->op.count = count;
-    if (net_socket_send(connection->socket, &connection->op) != BASE_OK)
-        return false;
-    connection->frames_in_flight = count;
-    return true;
+    return connection->state == MESH_GREETING || send_frames(connection);
 }
 
 static enum base_status lost(const struct mesh_connection *connection, const struct net_event *event,
@@ -211,13 +235,20 @@ static enum base_status lost(const struct mesh_connection *connection, const str
                           event->os_error ? strerror(event->os_error) : "");
 }
 
-static void sent_frames_home(struct mesh_connection *connection, bool delivered)
+/* In the order of the queue, whatever the order in which the kernel lets go of them. */
+static void sent_frames_home(struct mesh_connection *connection)
 {
-    for (; connection->frames_in_flight > 0; connection->frames_in_flight--) {
-        struct shuffle_frame *frame = shuffle_frame_queue_take(&peer_of(connection)->out);
-        if (delivered && frame->home != SHUFFLE_HOME_LANE)
-            connection->mesh->sent_bytes[connection->peer] += frame->wire_bytes - SHUFFLE_FRAME_HEADER_BYTES;
-        shuffle_frame_home(frame);
+    while (connection->send_count > 0 && connection->send[connection->send_first].done) {
+        const struct mesh_send *send = &connection->send[connection->send_first];
+        for (uint32_t i = 0; i < send->frames; i++) {
+            struct shuffle_frame *frame = shuffle_frame_queue_take(&peer_of(connection)->out);
+            if (send->delivered && frame->home != SHUFFLE_HOME_LANE)
+                connection->mesh->sent_bytes[connection->peer] += frame->wire_bytes - SHUFFLE_FRAME_HEADER_BYTES;
+            shuffle_frame_home(frame);
+        }
+        connection->frames_in_flight -= send->frames;
+        connection->send_first = (connection->send_first + 1) % NET_SENDS_MAX;
+        connection->send_count--;
     }
 }
 
@@ -232,33 +263,53 @@ static void sent_raw(struct mesh_connection *connection, const struct net_event 
     mesh->config.raw->sent(mesh->config.raw->context, connection->peer, event->bytes);
 }
 
-static enum base_status on_sent(struct mesh_connection *connection, const struct net_event *event,
-                                struct base_error *error)
+/* The next send, after one that went well. */
+static void send_on(struct mesh_connection *connection)
 {
-    const bool frames = connection->frames_in_flight > 0 || connection->filled;
-    if (connection->filled)
-        sent_raw(connection, event);
-    sent_frames_home(connection, event->status == BASE_OK);
     switch (connection->state) {
     case MESH_PROVING:
     case MESH_GREETING:
     case MESH_OPEN:
-        if (event->status == BASE_OK) {
-            if (!mesh_connection_kick(connection) && connection->peer != MESH_NOBODY)
-                shuffle_mesh_stage(connection->mesh, connection->peer);
-            return BASE_OK;
-        }
-        /* The proof or the greeting of one who calls: receiving will say the same, and it is tried again. */
-        return connection->state == MESH_OPEN || frames ? lost(connection, event, error) : BASE_OK;
+        if (!mesh_connection_kick(connection) && connection->peer != MESH_NOBODY)
+            shuffle_mesh_stage(connection->mesh, connection->peer);
+        break;
     case MESH_LINGERING:
-        if (event->status == BASE_OK)
-            linger_on(connection);
-        else
-            mesh_connection_close(connection, true);
-        return BASE_OK;
+        linger_on(connection);
+        break;
     default:
+        break;
+    }
+}
+
+static void on_out(struct mesh_connection *connection)
+{
+    connection->going = false;
+    send_on(connection);
+}
+
+static enum base_status on_sent(struct mesh_connection *connection, const struct net_event *event,
+                                struct base_error *error)
+{
+    struct mesh_send *send = (struct mesh_send *)event->send;
+    const bool frames = send->frames > 0 || connection->filled;
+    const uint32_t last = connection->send_first + connection->send_count - 1;
+    if (send == &connection->send[last % NET_SENDS_MAX])
+        connection->going = false;
+    send->done = true;
+    send->delivered = event->status == BASE_OK;
+    sent_frames_home(connection);
+    if (connection->filled)
+        sent_raw(connection, event);
+    if (event->status == BASE_OK) {
+        send_on(connection);
         return BASE_OK;
     }
+    /* The proof or the greeting of one who calls: receiving will say the same, and it is tried again. */
+    if (connection->state == MESH_OPEN || (connection->state < MESH_OPEN && frames))
+        return lost(connection, event, error);
+    if (connection->state == MESH_LINGERING)
+        mesh_connection_close(connection, true);
+    return BASE_OK;
 }
 
 /* Receiving. */
@@ -538,6 +589,9 @@ enum base_status mesh_connection_event(struct mesh_connection *connection, const
         return on_connected(connection, event, error);
     case NET_EVENT_RECEIVED:
         return on_received(connection, event, error);
+    case NET_EVENT_OUT:
+        on_out(connection);
+        return BASE_OK;
     case NET_EVENT_SENT:
         return on_sent(connection, event, error);
     case NET_EVENT_CLOSED:

@@ -21,6 +21,13 @@ enum mesh_connection_state {
 
 enum { MESH_NOBODY = UINT32_MAX };
 
+/* A send of a connection, and how many of the peer's frames it carries. */
+struct mesh_send {
+    struct net_send_op op; /* first: the engine's events name it */
+    uint32_t frames;       /* 0: a proof or a greeting */
+    bool done, delivered;
+};
+
 /* A socket of the mesh; its record is the socket's context and is freed at CLOSED. */
 struct mesh_connection {
     struct shuffle_mesh *mesh;
@@ -34,9 +41,11 @@ struct mesh_connection {
     struct shuffle_preamble greeting; /* arriving */
     uint32_t greeting_bytes;
     struct shuffle_preamble own_greeting; /* leaving */
-    uint32_t frames_in_flight; /* that op sends: the first of the peer's queue; 0 while it sends the greeting */
-    bool filled;               /* raw: op holds bytes that no engine has taken yet, or that are on their way */
-    struct net_send_op op;
+    uint32_t frames_in_flight;            /* that all sends carry: the first of the peer's queue */
+    bool going;                           /* the last send is not out: the engine takes no other */
+    bool filled; /* raw: the next send holds bytes that no engine has taken yet, or they are on their way */
+    uint32_t send_first, send_count;
+    struct mesh_send send[NET_SENDS_MAX]; /* ring */
     TAILQ_ENTRY(mesh_connection) all;
 };
 

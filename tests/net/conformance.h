@@ -45,7 +45,7 @@ struct bench_peer {
     bool connected, sent, ended, closed;
     enum base_status connect_status, sent_status, end_status;
     uint64_t sent_bytes;
-    uint32_t sends;
+    uint32_t sends, outs;
     uint8_t *data; /* everything received, in order */
     size_t bytes, room;
     bool hold; /* keep chunks instead of releasing them */

@@ -225,7 +225,7 @@ static void writers_run(struct net_engine *engine, const struct net_address *add
         else if (event.kind == NET_EVENT_RECEIVED)
             net_socket_close(event.socket, false);
         else
-            closed++;
+            closed += event.kind == NET_EVENT_CLOSED;
     }
 }
 
