@@ -206,7 +206,7 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
         return base_error_set(error, BASE_NO_MEMORY, "engine epoll: no memory");
     engine->base.ops = &epoll_ops;
     engine->base.name = net_rung_word(choice->kind);
-    engine->base.features = net_rung_features(choice->kind);
+    engine->base.features = net_engine_choice_features(choice);
     engine->epoll_fd = engine->wake.fd = -1;
     engine->chunk_bytes = config->recv_chunk_bytes;
     engine->files_max = config->file_ops_max;

@@ -181,10 +181,17 @@ enum base_status net_engine_choice_check(const struct net_engine_choice *choice,
                               "auto takes no options, because it may choose epoll: name a rung, as in "
                               "uring+%s",
                               feature_words[__builtin_ctz(asked)]);
-    if (asked != 0 && !(rung->features & NET_FEATURE_URING))
+    const uint32_t of_uring = asked & ~(uint32_t)NET_FEATURE_ZC_ALWAYS;
+    if (of_uring != 0 && !(rung->features & NET_FEATURE_URING))
         return base_error_set(error, BASE_INVALID,
                               "%s is an option of io_uring, which %s does not use: choose a uring rung",
-                              feature_words[__builtin_ctz(asked)], rung->word);
+                              feature_words[__builtin_ctz(of_uring)], rung->word);
+    if ((asked & NET_FEATURE_ZC_ALWAYS) && !(rung->features & NET_FEATURE_SEND_ZC))
+        return base_error_set(
+            error, BASE_INVALID,
+            "%s sends with a copy, so there is nothing that zc-always could keep on: choose epoll-zc or "
+            "uring-send-zc",
+            rung->word);
     if ((asked & NET_FEATURE_SQPOLL) && (asked & NET_FEATURE_COOP_TASKRUN))
         return base_error_set(
             error, BASE_INVALID,

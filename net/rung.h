@@ -29,7 +29,8 @@
     X(COOP_TASKRUN, "coop-taskrun")             /* task work without interrupting the owner */                         \
     X(NAPI, "napi")                             /* a wait polls the network card first */                              \
     X(MIN_WAIT, "min-wait")     /* a wait ends with a batch, or after a short time with what is there */               \
-    X(HUGE_PAGES, "huge-pages") /* receive memory of reserved huge pages */
+    X(HUGE_PAGES, "huge-pages") /* receive memory of reserved huge pages */                                            \
+    X(ZC_ALWAYS, "zc-always")   /* zero-copy send although the kernel copies */
 
 enum net_feature_index {
 #define X(name, word) NET_FEATURE_INDEX_##name,
@@ -92,7 +93,8 @@ enum net_engine_kind {
     X(COOP_TASKRUN, "coop-taskrun", NET_OPTION_PLAIN, "task work waits for the next system call")                      \
     X(NAPI, "napi", NET_OPTION_TIME_OR_DEFAULT, "busy polling of the network card for so long before a wait")          \
     X(MIN_WAIT, "min-wait", NET_OPTION_TIME, "wait for a batch of completions, but not longer than this")              \
-    X(HUGE_PAGES, "huge-pages", NET_OPTION_PLAIN, "receive memory of reserved huge pages")
+    X(HUGE_PAGES, "huge-pages", NET_OPTION_PLAIN, "receive memory of reserved huge pages")                             \
+    X(ZC_ALWAYS, "zc-always", NET_OPTION_PLAIN, "zero-copy send also where the kernel copies all the same")
 
 enum net_option_value { NET_OPTION_PLAIN, NET_OPTION_TIME, NET_OPTION_TIME_OR_DEFAULT };
 

@@ -13,6 +13,8 @@ bool net_zerocopy_wanted(const struct net_zerocopy *zerocopy, size_t bytes)
 /* Counted every time, said once in a process: a cluster has thousands of connections over the same path. */
 static void zerocopy_off(struct net_engine *engine, struct net_zerocopy *zerocopy, atomic_flag *said, const char *why)
 {
+    if (engine->features & NET_FEATURE_ZC_ALWAYS)
+        return;
     zerocopy->off = true;
     engine->counters.zc_off++;
     if (!atomic_flag_test_and_set(said))

@@ -22,7 +22,7 @@ enum {
  * which makes the kernel let go of them. A send that completed has nothing there. */
 #define NET_ZEROCOPY_JOIN_NS UINT64_C(500000000)
 
-/* Of one connection; zero to begin with. */
+/* Of one connection; zero to begin with. With the option zc-always it is never given up. */
 struct net_zerocopy {
     uint32_t copied, refused; /* in a row */
     bool off;
