@@ -18,11 +18,24 @@ static uint64_t timeval_ns(struct timeval time)
     return (uint64_t)time.tv_sec * BASE_NS_PER_S + (uint64_t)time.tv_usec * BASE_NS_PER_US;
 }
 
-void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
+static struct rusage thread_usage(void)
 {
     struct rusage usage;
     int failed = getrusage(RUSAGE_THREAD, &usage);
     BASE_ASSERT(failed == 0);
+    return usage;
+}
+
+void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns)
+{
+    const struct rusage usage = thread_usage();
     *user_ns = timeval_ns(usage.ru_utime);
     *system_ns = timeval_ns(usage.ru_stime);
+}
+
+void base_clock_thread_switches(uint64_t *voluntary, uint64_t *involuntary)
+{
+    const struct rusage usage = thread_usage();
+    *voluntary = (uint64_t)usage.ru_nvcsw;
+    *involuntary = (uint64_t)usage.ru_nivcsw;
 }

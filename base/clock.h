@@ -11,5 +11,7 @@
 uint64_t base_clock_now_ns(void);
 /* User and system time of the calling thread, from getrusage. */
 void base_clock_thread_cpu_ns(uint64_t *user_ns, uint64_t *system_ns);
+/* Context switches of the calling thread: because it waited, and because another was to run. */
+void base_clock_thread_switches(uint64_t *voluntary, uint64_t *involuntary);
 
 #endif

@@ -58,6 +58,61 @@ static void get_counters(struct wire_reader *reader, const uint64_t *values, siz
 #undef X
 }
 
+static Wire__SocketFacts *put_facts(struct wire_scratch *scratch, const struct net_socket_facts *facts)
+{
+    if (!facts->known)
+        return NULL;
+    Wire__SocketFacts *wire = wire_take(scratch, 1, sizeof *wire);
+    uint32_t *offloads = wire_take(scratch, NET_OFFLOAD_KINDS, sizeof *offloads);
+    if (!wire || !offloads)
+        return NULL;
+    wire__socket_facts__init(wire);
+    wire->congestion = wire_bytes(facts->congestion);
+    wire->interface = wire_bytes(facts->interface);
+    wire->send_buffer_bytes = facts->send_buffer_bytes;
+    wire->recv_buffer_bytes = facts->recv_buffer_bytes;
+    wire->notsent_lowat_bytes = facts->notsent_lowat_bytes;
+    wire->nodelay = facts->nodelay;
+    wire->mss_bytes = facts->mss_bytes;
+    wire->mtu_bytes = facts->mtu_bytes;
+    for (int i = 0; i < NET_OFFLOAD_KINDS; i++)
+        offloads[i] = facts->offload[i];
+    wire->offload = offloads;
+    wire->n_offload = NET_OFFLOAD_KINDS;
+    return wire;
+}
+
+/* A text of at most bytes - 1. */
+static void get_word(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, char *word,
+                     size_t bytes)
+{
+    char *text = wire_text(reader, what, data, bytes - 1);
+    if (text)
+        memcpy(word, text, strlen(text) + 1);
+    free(text);
+}
+
+static void get_facts(struct wire_reader *reader, const Wire__SocketFacts *wire, struct net_socket_facts *facts)
+{
+    if (!wire)
+        return;
+    if (wire->n_offload != NET_OFFLOAD_KINDS) {
+        wire_refuse(reader, BASE_PROTOCOL, "%zu offloads, expected %d", wire->n_offload, NET_OFFLOAD_KINDS);
+        return;
+    }
+    facts->known = true;
+    get_word(reader, "congestion control", wire->congestion, facts->congestion, sizeof facts->congestion);
+    get_word(reader, "interface", wire->interface, facts->interface, sizeof facts->interface);
+    facts->send_buffer_bytes = wire->send_buffer_bytes;
+    facts->recv_buffer_bytes = wire->recv_buffer_bytes;
+    facts->notsent_lowat_bytes = wire->notsent_lowat_bytes;
+    facts->nodelay = wire->nodelay;
+    facts->mss_bytes = wire->mss_bytes;
+    facts->mtu_bytes = wire->mtu_bytes;
+    for (int i = 0; i < NET_OFFLOAD_KINDS; i++)
+        facts->offload[i] = (enum net_offload)wire_below(reader, "offload", wire->offload[i], NET_OFFLOAD_COUNT);
+}
+
 /* X(where in struct cluster_crew_report): the order on the wire. */
 #define STEP_VALUE_LIST(X)                                                                                             \
     X(sum.rows)                                                                                                        \
@@ -79,6 +134,9 @@ static void get_counters(struct wire_reader *reader, const uint64_t *values, siz
     X(cpu_system_ns)                                                                                                   \
     X(busy_ns)                                                                                                         \
     X(wait_ns)                                                                                                         \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)                                                                                                    \
     X(peak_memory_bytes)
 
 enum {
@@ -112,6 +170,8 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
     wire->engine = wire_bytes(step->engine);
     wire->features = wire_bytes(step->features);
     wire->engine_reason = wire_bytes(step->engine_reason);
+    wire->engine_decision = wire_bytes(step->engine_decision);
+    wire->socket = put_facts(scratch, &step->report.facts);
     return wire;
 }
 
@@ -133,6 +193,8 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     step->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     step->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     step->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
+    step->engine_decision = wire_text(reader, "engine's decision", wire->engine_decision, CLUSTER_TEXT_BYTES_MAX);
+    get_facts(reader, wire->socket, &step->report.facts);
     const size_t nodes = wire->n_sent_bytes;
     step->sent_bytes = wire_array(reader, "nodes", nodes, CLUSTER_NODES_MAX, sizeof(uint64_t));
     step->received_bytes = wire_array(reader, "nodes", nodes, CLUSTER_NODES_MAX, sizeof(uint64_t));
@@ -161,7 +223,10 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     X(memory_bytes)                                                                                                    \
     X(stalls_frame)                                                                                                    \
     X(stalls_output)                                                                                                   \
-    X(stalls_input)
+    X(stalls_input)                                                                                                    \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)
 
 static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const struct cluster_report *report)
 {
@@ -172,6 +237,10 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
     for (uint32_t i = 0; i < report->node_count; i++) {
         wire__node_report__init(&item[i]);
         item[i].name = wire_bytes(report->node[i].name);
+        item[i].engine_decision = wire_bytes(report->node[i].engine_decision);
+        item[i].counter = put_counters(scratch, &report->node[i].counters);
+        item[i].n_counter = COUNTERS;
+        item[i].socket = put_facts(scratch, &report->node[i].facts);
 #define X(field) item[i].field = report->node[i].field;
         NODE_REPORT_LIST(X)
 #undef X
@@ -195,6 +264,9 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
     X(table_bytes)                                                                                                     \
     X(cpu_user_seconds)                                                                                                \
     X(cpu_system_seconds)                                                                                              \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)                                                                                                    \
     X(peak_memory_bytes)                                                                                               \
     X(workers)
 
@@ -242,6 +314,10 @@ static void get_node_reports(struct wire_reader *reader, const Wire__Report *wir
     report->node_count = report->node ? (uint32_t)wire->n_node : 0;
     for (uint32_t i = 0; i < report->node_count; i++) {
         report->node[i].name = wire_text(reader, "a node's name", wire->node[i]->name, CLUSTER_NAME_BYTES_MAX);
+        report->node[i].engine_decision =
+            wire_text(reader, "a node's decision", wire->node[i]->engine_decision, CLUSTER_TEXT_BYTES_MAX);
+        get_counters(reader, wire->node[i]->counter, wire->node[i]->n_counter, &report->node[i].counters);
+        get_facts(reader, wire->node[i]->socket, &report->node[i].facts);
 #define X(field) report->node[i].field = wire->node[i]->field;
         NODE_REPORT_LIST(X)
 #undef X

@@ -28,14 +28,20 @@ void coordinator_job_words(const struct cluster_submit *submit, char *text, size
 
 /* ---- a job's report ---- */
 
+static char *text_of(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
 static bool fill_node(struct cluster_node_report *out, const struct run_node *node)
 {
     const struct cluster_crew_report *report = &node->report.report;
     out->name = strdup(node->node->hello.name);
     out->workers = node->node->hello.worker_count;
     out->memory_bytes = node->node->hello.memory_bytes;
+    out->engine_decision = text_of(node->report.engine_decision);
     if (!node->report.has_report)
-        return out->name != NULL;
+        return out->name && out->engine_decision;
     out->rows = report->sum.rows;
     out->rows_scanned = report->sum.rows_scanned[0] + report->sum.rows_scanned[1];
     for (uint32_t i = 0; i < node->report.node_count; i++) {
@@ -53,7 +59,12 @@ static bool fill_node(struct cluster_node_report *out, const struct run_node *no
     out->stalls_frame = report->sum.stalls_frame;
     out->stalls_output = report->sum.stalls_output;
     out->stalls_input = report->sum.stalls_input;
-    return out->name != NULL;
+    out->switches_voluntary = report->switches_voluntary;
+    out->switches_involuntary = report->switches_involuntary;
+    out->iowq_workers = report->iowq_workers;
+    out->counters = report->counters;
+    out->facts = report->facts;
+    return out->name && out->engine_decision;
 }
 
 static void add_node(struct cluster_report *report, const struct cluster_node_report *share,
@@ -74,17 +85,15 @@ static void add_node(struct cluster_report *report, const struct cluster_node_re
     report->cpu_user_seconds += share->cpu_user_seconds;
     report->cpu_system_seconds += share->cpu_system_seconds;
     report->workers += share->workers;
+    report->switches_voluntary += share->switches_voluntary;
+    report->switches_involuntary += share->switches_involuntary;
+    report->iowq_workers += share->iowq_workers;
     if (share->exchange_seconds > report->exchange_seconds)
         report->exchange_seconds = share->exchange_seconds;
     report->peak_memory_bytes = base_max_u64(report->peak_memory_bytes, share->peak_memory_bytes);
 #define X(name) report->counters.name += from->counters.name;
     NET_COUNTER_LIST(X)
 #undef X
-}
-
-static char *text_of(const char *text)
-{
-    return strdup(text ? text : "");
 }
 
 /* Engine of the first node that says one: nodes may differ, then the reason of the one that fell back is worth more. */

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
 
@@ -62,6 +63,11 @@ static void member_snapshot(struct crew_member *member)
     base_clock_thread_cpu_ns(&user_ns, &system_ns);
     report.cpu_user_ns = user_ns - member->user_before_ns;
     report.cpu_system_ns = system_ns - member->system_before_ns;
+    base_clock_thread_switches(&report.switches_voluntary, &report.switches_involuntary);
+    report.switches_voluntary -= member->voluntary_before;
+    report.switches_involuntary -= member->involuntary_before;
+    report.iowq_workers = member->iowq_workers;
+    report.facts = member->facts;
     const struct net_counters *now = net_engine_counters(member->engine);
 #define X(name) report.counters.name = now->name - member->counters_before.name;
     NET_COUNTER_LIST(X)
@@ -83,6 +89,20 @@ static void member_snapshot(struct crew_member *member)
     pthread_mutex_unlock(&member->crew->lock);
 }
 
+/* What can only be seen while the job runs, and is the same for all workers of a node: the first one looks. */
+static void member_look(struct crew_member *member, int step)
+{
+    struct net_socket_facts facts;
+    if (member->local != 0)
+        return;
+    if ((step == JOIN_STEP_CONNECTED || step == JOIN_STEP_FINISHED) && join_task_socket_facts(member->task, &facts))
+        member->facts = facts;
+    if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
+        const uint32_t workers = net_iowq_workers();
+        member->iowq_workers = workers > member->iowq_workers ? workers : member->iowq_workers;
+    }
+}
+
 /* join_task_config.report: on the worker's thread, inside the task's turn or a command. */
 void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error)
 {
@@ -92,6 +112,7 @@ void crew_member_report(void *context, uint32_t worker, int step, const struct b
         member->task_closed = true;
         return;
     }
+    member_look(member, step);
     if (step == JOIN_STEP_FINISHED)
         member_snapshot(member);
     if (step == JOIN_STEP_MEASURED)
@@ -260,6 +281,9 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     /* Only now: what a preloaded source cost to make is not the job's. */
     member->counters_before = *net_engine_counters(member->engine);
     base_clock_thread_cpu_ns(&member->user_before_ns, &member->system_before_ns);
+    base_clock_thread_switches(&member->voluntary_before, &member->involuntary_before);
+    member->iowq_workers = 0;
+    member->facts = (struct net_socket_facts){0};
     member->prepared_ns = base_clock_now_ns();
     return BASE_OK;
 }
@@ -534,11 +558,12 @@ const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew
     return crew->address;
 }
 
-void cluster_crew_engine(const struct cluster_crew *crew, const char **name, const char **features, const char **reason)
+struct cluster_crew_engine cluster_crew_engine(const struct cluster_crew *crew)
 {
-    *name = crew->engine_name;
-    *features = crew->engine_features;
-    *reason = crew->engine_reason;
+    return (struct cluster_crew_engine){.name = crew->engine_name,
+                                        .features = crew->engine_features,
+                                        .reason = crew->engine_reason,
+                                        .decision = crew->engine_decision};
 }
 
 /* ---- orders ---- */
@@ -740,8 +765,12 @@ static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_
     sum->cpu_system_ns += one->cpu_system_ns;
     sum->busy_ns += one->busy_ns;
     sum->wait_ns += one->wait_ns;
-    if (one->peak_memory_bytes > sum->peak_memory_bytes)
-        sum->peak_memory_bytes = one->peak_memory_bytes;
+    sum->switches_voluntary += one->switches_voluntary;
+    sum->switches_involuntary += one->switches_involuntary;
+    sum->iowq_workers = base_max_u64(sum->iowq_workers, one->iowq_workers);
+    sum->peak_memory_bytes = base_max_u64(sum->peak_memory_bytes, one->peak_memory_bytes);
+    if (one->facts.known)
+        sum->facts = one->facts;
 #define X(name) sum->counters.name += one->counters.name;
     NET_COUNTER_LIST(X)
 #undef X

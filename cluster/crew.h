@@ -10,6 +10,7 @@
 #include "cluster/bisect.h"
 #include "join/plan.h"
 #include "join/task.h"
+#include "net/socket_facts.h"
 
 struct cluster_crew;
 
@@ -29,9 +30,13 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
 void cluster_crew_close(struct cluster_crew *crew);
 /* Data address of each worker (as many as workers); the crew's. */
 const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew);
-/* Of the engine in use: its name and features, and what of the choice could not be had and why ("": nothing). */
-void cluster_crew_engine(const struct cluster_crew *crew, const char **name, const char **features,
-                         const char **reason);
+/* Of the engine in use; the crew's. */
+struct cluster_crew_engine {
+    const char *name, *features;
+    const char *reason;   /* what of the choice could not be had and why; "": nothing */
+    const char *decision; /* what it was made of and why; "" for a named rung */
+};
+struct cluster_crew_engine cluster_crew_engine(const struct cluster_crew *crew);
 
 /* Orders. A plan is owned by the crew from prepare to CLOSED (taken over also on error). Each is answered by an event
  * of that step, or FAILED. */
@@ -88,8 +93,11 @@ uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew);
 struct cluster_crew_report {
     struct join_task_result sum; /* scan_begin_ns: the earliest, stream_end_ns: the latest; monotonic */
     uint64_t cpu_user_ns, cpu_system_ns, busy_ns, wait_ns;
+    uint64_t switches_voluntary, switches_involuntary; /* of the worker threads, since prepare */
+    uint64_t iowq_workers; /* the most io-wq workers that the process was seen to have, at the ends of passes */
     uint64_t peak_memory_bytes;
-    struct net_counters counters; /* since prepare, summed */
+    struct net_counters counters;  /* since prepare, summed */
+    struct net_socket_facts facts; /* of one connection of the first worker */
 };
 void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
                          uint64_t *received_bytes);

@@ -35,6 +35,9 @@ struct crew_member {
     _Atomic uint64_t progress_rows; /* read by the control thread */
     struct net_counters counters_before;
     uint64_t user_before_ns, system_before_ns, prepared_ns;
+    uint64_t voluntary_before, involuntary_before;
+    uint32_t iowq_workers;
+    struct net_socket_facts facts;
     uint64_t step_user_ns, step_system_ns; /* when the step of a measurement began */
     /* under the crew's lock: what the share came to */
     struct cluster_crew_report report;
@@ -72,7 +75,7 @@ struct cluster_crew {
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
     char engine_name[32], engine_features[256];
-    char engine_reason[256], engine_warned[256];
+    char engine_reason[256], engine_warned[256], engine_decision[256];
 };
 
 /* crew.c */

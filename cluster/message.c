@@ -108,8 +108,10 @@ static void free_report(struct cluster_report *report)
     free(report->features);
     free(report->engine_reason);
     free(report->limit_words);
-    for (uint32_t i = 0; i < report->node_count; i++)
+    for (uint32_t i = 0; i < report->node_count; i++) {
         free(report->node[i].name);
+        free(report->node[i].engine_decision);
+    }
     free(report->node);
     free(report->link);
 }
@@ -183,6 +185,7 @@ void cluster_message_free(struct cluster_message *message)
         free(message->step.engine);
         free(message->step.features);
         free(message->step.engine_reason);
+        free(message->step.engine_decision);
         break;
     case CLUSTER_MESSAGE_SURVEY:
         free(message->survey.lend[0].morsel);

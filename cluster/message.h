@@ -197,6 +197,7 @@ const char *cluster_limit_words(enum cluster_limit limit);
 /* One node's share of a report. */
 struct cluster_node_report {
     char *name;
+    char *engine_decision; /* what its engine was made of and why; "" for a named rung */
     uint32_t workers;
     uint64_t rows; /* result rows made there */
     uint64_t rows_scanned;
@@ -206,6 +207,10 @@ struct cluster_node_report {
     double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
     uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
     uint64_t stalls_frame, stalls_output, stalls_input;
+    uint64_t switches_voluntary, switches_involuntary; /* context switches of its workers */
+    uint64_t iowq_workers;                             /* the most that it was seen to have at the end of a pass */
+    struct net_counters counters;
+    struct net_socket_facts facts; /* of one of its connections */
 };
 
 /* X(name): phases whose wall time a report gives. */
@@ -232,6 +237,8 @@ struct cluster_report {
     uint64_t bytes_sent, bytes_received;              /* payload that crossed a node boundary */
     uint64_t table_rows, table_bytes;
     double cpu_user_seconds, cpu_system_seconds;
+    uint64_t switches_voluntary, switches_involuntary;
+    uint64_t iowq_workers;      /* summed over the nodes */
     uint64_t peak_memory_bytes; /* the largest of any node */
     enum cluster_limit limit;
     char *limit_words; /* a sentence that says why, with the node or link it shows at; "" when nothing ran */
@@ -309,6 +316,7 @@ struct cluster_step { /* also CLOSED */
     uint32_t node_count;
     uint64_t *sent_bytes, *received_bytes;   /* per node */
     char *engine, *features, *engine_reason; /* what was used */
+    char *engine_decision;                   /* and why that; "" for a named rung */
 };
 
 /* Morsels of one side. */

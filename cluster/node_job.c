@@ -300,14 +300,14 @@ static void say_surveyed(struct node_job *job)
 /* A step that carries what this node's share came to, of a job that was prepared. Borrows from the crew. */
 static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes, struct cluster_step *step)
 {
-    const char *engine, *features, *reason;
-    cluster_crew_engine(job->crew, &engine, &features, &reason);
+    const struct cluster_crew_engine engine = cluster_crew_engine(job->crew);
     step->step = reached;
     step->has_report = true;
     step->node_count = job->node_count;
-    step->engine = (char *)(uintptr_t)engine;
-    step->features = (char *)(uintptr_t)features;
-    step->engine_reason = (char *)(uintptr_t)reason;
+    step->engine = (char *)(uintptr_t)engine.name;
+    step->features = (char *)(uintptr_t)engine.features;
+    step->engine_reason = (char *)(uintptr_t)engine.reason;
+    step->engine_decision = (char *)(uintptr_t)engine.decision;
     step->sent_bytes = bytes;
     step->received_bytes = bytes + job->node_count;
     cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);

@@ -182,6 +182,99 @@ static void print_time(const struct cluster_report *report, FILE *to)
     fprintf(to, "rate      %s rows/s scanned; %s between nodes at %s/s\n", rows, sent, rate);
 }
 
+/* "2.50 MiB", or "2.50 to 4.00 MiB" where nodes differ. */
+static void print_range(uint32_t least, uint32_t most, FILE *to)
+{
+    char a[REPORT_NUMBER_BYTES], b[REPORT_NUMBER_BYTES];
+    report_format_bytes(least, a);
+    report_format_bytes(most, b);
+    if (strcmp(a, b) == 0)
+        fputs(a, to);
+    else
+        fprintf(to, "%s to %s", a, b);
+}
+
+/* Settings in force on the connections of a node and of those after it that are alike. */
+static void print_sockets_of(const struct cluster_report *report, uint32_t first, FILE *to)
+{
+    const struct net_socket_facts *facts = &report->node[first].facts;
+    uint32_t send[2] = {UINT32_MAX, 0}, receive[2] = {UINT32_MAX, 0}, alike = 0;
+    fputs("sockets   ", to);
+    for (uint32_t i = first; i < report->node_count; i++) {
+        const struct net_socket_facts *other = &report->node[i].facts;
+        if (!net_socket_facts_alike(facts, other))
+            continue;
+        send[0] = other->send_buffer_bytes < send[0] ? other->send_buffer_bytes : send[0];
+        send[1] = other->send_buffer_bytes > send[1] ? other->send_buffer_bytes : send[1];
+        receive[0] = other->recv_buffer_bytes < receive[0] ? other->recv_buffer_bytes : receive[0];
+        receive[1] = other->recv_buffer_bytes > receive[1] ? other->recv_buffer_bytes : receive[1];
+        alike++;
+    }
+    for (uint32_t i = first; alike < report->node_count && i < report->node_count; i++)
+        if (net_socket_facts_alike(facts, &report->node[i].facts))
+            fprintf(to, "%s%s", report->node[i].name, --alike > 0 ? ", " : ": ");
+    fprintf(to, "%s, nodelay %s, MSS %u of MTU %u; on %s", facts->congestion, facts->nodelay ? "on" : "off",
+            facts->mss_bytes, facts->mtu_bytes, *facts->interface ? facts->interface : "an unknown interface");
+    for (int kind = 0; kind < NET_OFFLOAD_KINDS; kind++)
+        fprintf(to, "%s%s %s", kind ? ", " : " with ", net_offload_kind_word((enum net_offload_kind)kind),
+                net_offload_word(facts->offload[kind]));
+    fputs("; buffers ", to);
+    print_range(send[0], send[1], to);
+    fputs(" to send, ", to);
+    print_range(receive[0], receive[1], to);
+    fputs(" to receive\n", to);
+}
+
+static void print_sockets(const struct cluster_report *report, FILE *to)
+{
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        bool told = !report->node[i].facts.known;
+        for (uint32_t before = 0; before < i && !told; before++)
+            told = net_socket_facts_alike(&report->node[before].facts, &report->node[i].facts);
+        if (!told)
+            print_sockets_of(report, i, to);
+    }
+}
+
+/* What moving a GiB between nodes took. */
+static void print_cost(const struct cluster_report *report, FILE *to)
+{
+    const double gib = (double)report->bytes_sent / (1 << 30);
+    char calls[REPORT_NUMBER_BYTES], completions[REPORT_NUMBER_BYTES], switches[REPORT_NUMBER_BYTES];
+    if (report->bytes_sent == 0)
+        return;
+    report_format_count((double)report->counters.syscalls / gib, calls);
+    report_format_count((double)report->counters.completions / gib, completions);
+    report_format_count((double)(report->switches_voluntary + report->switches_involuntary) / gib, switches);
+    fprintf(to, "cost      per GiB between nodes: %s system calls, %s completions, %s context switches", calls,
+            completions, switches);
+    if (report->iowq_workers > 0)
+        fprintf(to, "; %" PRIu64 " io-wq workers", report->iowq_workers);
+    fputc('\n', to);
+}
+
+/* The engine's decisions, each with the nodes that made it unless all did. */
+static void print_decisions(const struct cluster_report *report, FILE *to)
+{
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        const char *decision = report->node[i].engine_decision;
+        uint32_t alike = 0;
+        bool told = !decision || !*decision;
+        for (uint32_t k = 0; k < report->node_count && !told; k++)
+            if (report->node[k].engine_decision && strcmp(report->node[k].engine_decision, decision) == 0) {
+                told = k < i;
+                alike++;
+            }
+        if (told)
+            continue;
+        fputs("decision  ", to);
+        for (uint32_t k = i, left = alike; alike < report->node_count && k < report->node_count; k++)
+            if (strcmp(report->node[k].engine_decision, decision) == 0)
+                fprintf(to, "%s%s", report->node[k].name, --left > 0 ? ", " : ": ");
+        fprintf(to, "%s\n", decision);
+    }
+}
+
 static void print_engine(const struct cluster_report *report, FILE *to)
 {
     fprintf(to, "engine    %s", report->engine);
@@ -211,5 +304,8 @@ void report_print(const struct cluster_report *report, uint64_t job, const char 
         else
             print_spread(report, to);
     }
+    print_cost(report, to);
     print_engine(report, to);
+    print_decisions(report, to);
+    print_sockets(report, to);
 }

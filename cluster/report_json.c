@@ -36,6 +36,62 @@ static const char *end_word(enum base_status status)
     return status == BASE_OK ? "succeeded" : status == BASE_CANCELLED ? "cancelled" : "failed";
 }
 
+static json_t *make_counters(struct json_out *out, const struct net_counters *counters)
+{
+    json_t *object = json_object();
+#define X(name) json_out_put_count(out, object, #name, counters->name);
+    NET_COUNTER_LIST(X)
+#undef X
+    return object;
+}
+
+static json_t *make_switches(struct json_out *out, uint64_t voluntary, uint64_t involuntary)
+{
+    json_t *object = json_object();
+    json_out_put_count(out, object, "voluntary", voluntary);
+    json_out_put_count(out, object, "involuntary", involuntary);
+    return object;
+}
+
+static json_t *make_socket(struct json_out *out, const struct net_socket_facts *facts)
+{
+    if (!facts->known)
+        return json_null();
+    json_t *object = json_object(), *offloads = json_object();
+    json_out_put_text(out, object, "congestion", facts->congestion);
+    json_out_put_count(out, object, "send_buffer_bytes", facts->send_buffer_bytes);
+    json_out_put_count(out, object, "recv_buffer_bytes", facts->recv_buffer_bytes);
+    json_out_put(out, object, "notsent_lowat_bytes",
+                 facts->notsent_lowat_bytes == UINT32_MAX ? json_null() : json_integer(facts->notsent_lowat_bytes));
+    json_out_put_bool(out, object, "nodelay", facts->nodelay);
+    json_out_put_count(out, object, "mss_bytes", facts->mss_bytes);
+    json_out_put_count(out, object, "mtu_bytes", facts->mtu_bytes);
+    json_out_put(out, object, "interface", *facts->interface ? json_out_text(facts->interface) : json_null());
+    for (int kind = 0; kind < NET_OFFLOAD_KINDS; kind++)
+        json_out_put_text(out, offloads, net_offload_kind_word((enum net_offload_kind)kind),
+                          net_offload_word(facts->offload[kind]));
+    json_out_put(out, object, "offloads", offloads);
+    return object;
+}
+
+/* What a GiB that crossed a node boundary cost. */
+static json_t *make_per_gib(struct json_out *out, const struct cluster_report *report)
+{
+    const double gib = (double)report->bytes_sent / (1 << 30);
+    if (report->bytes_sent == 0)
+        return json_null();
+    json_t *object = json_object();
+    json_out_put_real(out, object, "enters", (double)report->counters.enters / gib);
+    json_out_put_real(out, object, "syscalls", (double)report->counters.syscalls / gib);
+    json_out_put_real(out, object, "completions", (double)report->counters.completions / gib);
+    json_out_put_real(out, object, "context_switches",
+                      (double)(report->switches_voluntary + report->switches_involuntary) / gib);
+    json_out_put_real(out, object, "cpu_user_s", report->cpu_user_seconds / gib);
+    json_out_put_real(out, object, "cpu_system_s", report->cpu_system_seconds / gib);
+    json_out_put_real(out, object, "zc_copied", (double)report->counters.zc_copied / gib);
+    return object;
+}
+
 static json_t *make_node(struct json_out *out, const struct cluster_node_report *node)
 {
     json_t *object = json_object(), *stalls = json_object();
@@ -58,6 +114,12 @@ static json_t *make_node(struct json_out *out, const struct cluster_node_report 
     json_out_put_count(out, stalls, "output", node->stalls_output);
     json_out_put_count(out, stalls, "input", node->stalls_input);
     json_out_put(out, object, "stalls", stalls);
+    json_out_put(out, object, "context_switches",
+                 make_switches(out, node->switches_voluntary, node->switches_involuntary));
+    json_out_put_count(out, object, "iowq_workers", node->iowq_workers);
+    json_out_put(out, object, "counters", make_counters(out, &node->counters));
+    json_out_put(out, object, "socket", make_socket(out, &node->facts));
+    json_out_put_text(out, object, "engine_decision", node->engine_decision);
     return object;
 }
 
@@ -94,7 +156,7 @@ static void put_result(struct json_out *out, json_t *object, const struct cluste
 
 static void put_cost(struct json_out *out, json_t *object, const struct cluster_report *report)
 {
-    json_t *spans = json_object(), *counters = json_object(), *nodes = json_array();
+    json_t *spans = json_object(), *nodes = json_array();
     json_out_put_real(out, object, "seconds", report->seconds);
     json_out_put_real(out, object, "exchange_seconds", report->exchange_seconds);
 #define X(name) json_out_put_real(out, spans, #name, report->spans.name##_seconds);
@@ -112,10 +174,11 @@ static void put_cost(struct json_out *out, json_t *object, const struct cluster_
     json_out_put(out, object, "features", make_words(out, report->features));
     json_out_put_text(out, object, "engine_reason", report->engine_reason);
     json_out_put_bool(out, object, "verified", report->verified);
-#define X(name) json_out_put_count(out, counters, #name, report->counters.name);
-    NET_COUNTER_LIST(X)
-#undef X
-    json_out_put(out, object, "counters", counters);
+    json_out_put(out, object, "counters", make_counters(out, &report->counters));
+    json_out_put(out, object, "context_switches",
+                 make_switches(out, report->switches_voluntary, report->switches_involuntary));
+    json_out_put_count(out, object, "iowq_workers", report->iowq_workers);
+    json_out_put(out, object, "per_gib", make_per_gib(out, report));
     json_out_put_count(out, object, "workers", report->workers);
     for (uint32_t i = 0; i < report->node_count; i++)
         json_out_append(out, nodes, make_node(out, &report->node[i]));

@@ -579,6 +579,11 @@ const uint64_t *join_task_received_bytes(const struct join_task *task)
     return shuffle_mesh_received_bytes(task->mesh);
 }
 
+bool join_task_socket_facts(const struct join_task *task, struct net_socket_facts *facts)
+{
+    return shuffle_mesh_socket_facts(task->mesh, facts);
+}
+
 uint64_t join_task_rows_scanned(const struct join_task *task)
 {
     uint64_t rows = 0;

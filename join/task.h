@@ -75,6 +75,8 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
 /* P entries each: payload bytes sent to and received from each worker over connections. */
 const uint64_t *join_task_sent_bytes(const struct join_task *task);
 const uint64_t *join_task_received_bytes(const struct join_task *task);
+/* Of one of its connections; false: there is none. On the worker's thread. */
+bool join_task_socket_facts(const struct join_task *task, struct net_socket_facts *facts);
 /* Rows scanned so far, by all passes; on the worker's thread. */
 uint64_t join_task_rows_scanned(const struct join_task *task);
 

@@ -34,6 +34,7 @@ static void engine_assert_ops(const struct net_engine_ops *ops)
     BASE_ASSERT(ops->enable && ops->close && ops->adopt && ops->accept && ops->connect && ops->receive);
     BASE_ASSERT(ops->send && ops->shutdown && ops->socket_close && ops->chunk_release && ops->file_submit);
     BASE_ASSERT(ops->memory_register && ops->memory_unregister && ops->wake && ops->poll);
+    BASE_ASSERT(ops->descriptor);
 }
 
 enum base_status net_engine_open(const struct net_engine_choice *choice, const struct net_engine_config *config,

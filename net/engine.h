@@ -229,6 +229,10 @@ void net_engine_wake(struct net_engine *engine);
 #define NET_WAIT_FOREVER UINT64_MAX
 uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns);
 
+/* Threads of this process that the kernel has started to carry out io_uring requests which could not be done at once
+ * (io-wq), as there are now. None is due to sockets as long as all is well; files may need some. */
+uint32_t net_iowq_workers(void);
+
 /* A listening TCP socket on address (port 0: any), non-blocking, SO_REUSEADDR; *fd is the caller's, *bound the address
  * with the port given. */
 enum base_status net_listen(const struct net_address *address, int backlog, int *fd, struct net_address *bound,

@@ -162,6 +162,11 @@ static uint32_t epoll_poll(struct net_engine *base, struct net_event *events, ui
     }
 }
 
+static int epoll_descriptor(const struct net_socket *base)
+{
+    return ((const struct epoll_socket *)base)->fd;
+}
+
 static const struct net_engine_ops epoll_ops = {
     .enable = epoll_enable,
     .close = epoll_close,
@@ -172,6 +177,7 @@ static const struct net_engine_ops epoll_ops = {
     .send = epoll_socket_send,
     .shutdown = epoll_socket_shutdown,
     .socket_close = epoll_socket_close,
+    .descriptor = epoll_descriptor,
     .chunk_release = epoll_chunk_release,
     .file_submit = epoll_file_submit,
     .memory_register = net_engine_memory_ignore,

@@ -235,6 +235,12 @@ static void sim_close(struct net_engine *base)
     engine_free(engine);
 }
 
+static int sim_descriptor(const struct net_socket *base)
+{
+    (void)base;
+    return -1;
+}
+
 static const struct net_engine_ops sim_ops = {
     .enable = sim_enable,
     .close = sim_close,
@@ -245,6 +251,7 @@ static const struct net_engine_ops sim_ops = {
     .send = net_sim_send,
     .shutdown = net_sim_shutdown,
     .socket_close = net_sim_socket_close,
+    .descriptor = sim_descriptor,
     .chunk_release = sim_chunk_release,
     .file_submit = net_sim_file_submit,
     .memory_register = net_engine_memory_ignore,

@@ -360,6 +360,11 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
     }
 }
 
+static int uring_descriptor(const struct net_socket *base)
+{
+    return ((const struct uring_socket *)base)->fd;
+}
+
 static const struct net_engine_ops uring_ops = {
     .enable = uring_enable,
     .close = uring_close,
@@ -370,6 +375,7 @@ static const struct net_engine_ops uring_ops = {
     .send = uring_socket_send,
     .shutdown = uring_socket_shutdown,
     .socket_close = uring_socket_close,
+    .descriptor = uring_descriptor,
     .chunk_release = uring_chunk_release,
     .file_submit = uring_file_submit,
     .memory_register = uring_memory_register,

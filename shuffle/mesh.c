@@ -454,6 +454,16 @@ const uint64_t *shuffle_mesh_received_bytes(const struct shuffle_mesh *mesh)
     return mesh->received_bytes;
 }
 
+bool shuffle_mesh_socket_facts(const struct shuffle_mesh *mesh, struct net_socket_facts *facts)
+{
+    const uint32_t workers = mesh->config.workers;
+    facts->known = false;
+    for (uint32_t i = 0; i < workers && !facts->known; i++)
+        if (mesh->peers[i].connection != NULL && mesh->peers[i].connection->socket != NULL)
+            net_socket_facts_read(mesh->peers[i].connection->socket, facts);
+    return facts->known;
+}
+
 /* Closing. */
 
 void shuffle_mesh_queue_drop(struct shuffle_mesh *mesh, uint32_t worker)

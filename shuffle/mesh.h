@@ -15,6 +15,7 @@
 
 #include "net/engine.h"
 #include "net/key.h"
+#include "net/socket_facts.h"
 #include "shuffle/mailbox.h"
 
 struct shuffle_mesh;
@@ -77,6 +78,9 @@ void shuffle_mesh_offer(struct shuffle_mesh *mesh, uint32_t worker);
  * stay 0). */
 const uint64_t *shuffle_mesh_sent_bytes(const struct shuffle_mesh *mesh);
 const uint64_t *shuffle_mesh_received_bytes(const struct shuffle_mesh *mesh);
+
+/* Looks at one of the connections; false: there is none. */
+bool shuffle_mesh_socket_facts(const struct shuffle_mesh *mesh, struct net_socket_facts *facts);
 
 /* Starts closing (graceful or abort): no more deliveries. Then keep feeding events and turns until shuffle_mesh_closed;
  * then free. */

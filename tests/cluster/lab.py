@@ -45,14 +45,21 @@ REPORT = {
     "seconds": REAL, "exchange_seconds": REAL, "spans": OBJECT, "bytes_sent": COUNT, "bytes_received": COUNT,
     "cpu_user_seconds": REAL, "cpu_system_seconds": REAL, "peak_memory_bytes": COUNT, "limit": TEXT,
     "limit_reason": TEXT, "engine": TEXT, "features": LIST, "engine_reason": TEXT, "verified": BOOL, "counters": OBJECT,
-    "workers": COUNT, "nodes": LIST, "links": LIST,
+    "context_switches": OBJECT, "iowq_workers": COUNT, "per_gib": OBJECT, "workers": COUNT, "nodes": LIST, "links": LIST,
 }
 NODE = {
     "name": TEXT, "workers": COUNT, "rows": COUNT, "rows_scanned": COUNT, "bytes_sent": COUNT, "bytes_received": COUNT,
     "table_rows": COUNT, "table_bytes": COUNT, "seconds": REAL, "cpu_user_seconds": REAL, "cpu_system_seconds": REAL,
     "busy_seconds": REAL, "wait_seconds": REAL, "peak_memory_bytes": COUNT, "memory_bytes": COUNT, "stalls": OBJECT,
+    "context_switches": OBJECT, "iowq_workers": COUNT, "counters": OBJECT, "socket": OBJECT, "engine_decision": TEXT,
 }
-MAY_BE_NULL = {"error", "error_code", "job", "out"}
+MAY_BE_NULL = {"error", "error_code", "job", "out", "per_gib", "socket", "notsent_lowat_bytes", "interface"}
+SOCKET = {
+    "congestion": TEXT, "send_buffer_bytes": COUNT, "recv_buffer_bytes": COUNT, "notsent_lowat_bytes": COUNT,
+    "nodelay": BOOL, "mss_bytes": COUNT, "mtu_bytes": COUNT, "interface": TEXT, "offloads": OBJECT,
+}
+PER_GIB = dict.fromkeys(("enters", "syscalls", "completions", "context_switches", "cpu_user_s", "cpu_system_s",
+                         "zc_copied"), REAL)
 LIMITS = {"none", "network", "kernel CPU", "user CPU", "memory", "skew", "input", "output"}
 
 
@@ -96,6 +103,11 @@ def examine_report(report, code):
     for node in nodes:
         examine_fields("node", node, NODE)
         expect_equal(set(node["stalls"]), {"frame", "output", "input"}, "stalls")
+        if node["socket"] is not None:
+            examine_fields("socket", node["socket"], SOCKET)
+    expect((report["per_gib"] is None) == (report["bytes_sent"] == 0), "per_gib is", report["per_gib"])
+    if report["per_gib"] is not None:
+        examine_fields("per_gib", report["per_gib"], PER_GIB)
     expect_equal(report["exit_code"], code, "exit_code in the report")
     expect_equal(report["status"], "succeeded" if code == 0 else "cancelled" if code == 4 else "failed", "status")
     expect((report["error"] is None) == (code == 0), "error is", report["error"])

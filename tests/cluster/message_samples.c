@@ -81,9 +81,19 @@ static void sample_submit(struct cluster_submit *submit)
     submit->settings = sample_settings;
 }
 
+#define SAMPLE_FACTS                                                                                                   \
+    {                                                                                                                  \
+        .known = true, .congestion = "cubic", .interface = "eth0", .send_buffer_bytes = 87040,                         \
+        .notsent_lowat_bytes = UINT32_MAX, .mss_bytes = 1448, .offload = {                                             \
+            NET_OFFLOAD_ON,                                                                                            \
+            NET_OFFLOAD_OFF                                                                                            \
+        }                                                                                                              \
+    }
+
 static struct cluster_node_report sample_nodes[2] = {
-    {"n1", 2, 11, 12, 13, 14, 15, 16, 1.5, 2.5, 3.5, 4.5, 5.5, 17, 18, 19, 20, 21},
-    {"n2", 1, 31, 32, 33, 34, 35, 36, 1.25, 2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41}};
+    {"n1", "multishot", 2,  11, 12, 13, 14, 15, 16, 1.5, 2.5,           3.5,
+     4.5,  5.5,         17, 18, 19, 20, 21, 22, 23, 24,  {.sends = 25}, SAMPLE_FACTS},
+    {"n2", "", 1, 31, 32, 33, 34, 35, 36, 1.25, 2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41, 42, 43, 44, {0}, {0}}};
 static uint64_t sample_links[4] = {0, 1, 2, 0};
 
 static void sample_report(struct cluster_report *report)
@@ -154,6 +164,9 @@ static void sample_step(struct cluster_step *step)
     step->engine = "uring";
     step->features = "a";
     step->engine_reason = "";
+    step->engine_decision = "multishot receive";
+    step->report.switches_voluntary = 8;
+    step->report.facts = (struct net_socket_facts)SAMPLE_FACTS;
 }
 
 /* A relation of files with a column of every kind of type; malloc'ed as relations are. */

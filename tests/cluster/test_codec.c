@@ -75,6 +75,7 @@ static void test_report_fields(void **state)
     assert_memory_equal(a->link, b->link, 4 * sizeof *a->link);
     for (int i = 0; i < 2; i++) {
         assert_string_equal(a->node[i].name, b->node[i].name);
+        assert_string_equal(a->node[i].engine_decision, b->node[i].engine_decision);
         assert_memory_equal(&a->node[i].workers, &b->node[i].workers,
                             sizeof a->node[i] - offsetof(struct cluster_node_report, workers));
     }
@@ -95,6 +96,7 @@ static void test_step_fields(void **state)
     assert_memory_equal(&sample.step.report, &decoded.step.report, sizeof sample.step.report);
     assert_memory_equal(sample.step.sent_bytes, decoded.step.sent_bytes, 2 * sizeof(uint64_t));
     assert_string_equal(decoded.step.engine, "uring");
+    assert_string_equal(decoded.step.engine_decision, "multishot receive");
     cluster_message_free(&decoded);
 }
 
