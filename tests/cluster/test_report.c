@@ -30,7 +30,18 @@ static struct cluster_report make_report(uint32_t nodes)
                                                .rows = UINT64_C(10) * i,
                                                .bytes_sent = 1000 + i,
                                                .exchange_seconds = i == 1 ? 0.5 : 0.25,
-                                               .stalls_output = 7};
+                                               .stalls_output = 7,
+                                               .engine_decision = "multishot receive",
+                                               .facts = {.known = i != 2,
+                                                         .congestion = "cubic",
+                                                         .interface = "eth0",
+                                                         .send_buffer_bytes = 1 << (20 + i),
+                                                         .recv_buffer_bytes = 131072,
+                                                         .notsent_lowat_bytes = UINT32_MAX,
+                                                         .nodelay = true,
+                                                         .mss_bytes = 1448,
+                                                         .mtu_bytes = 1500,
+                                                         .offload = {NET_OFFLOAD_ON, NET_OFFLOAD_OFF}}};
         for (uint32_t k = 0; k < nodes; k++)
             link_bytes[i * nodes + k] = i == k ? 0 : 1024 * (i * nodes + k + 1);
     }
@@ -52,7 +63,10 @@ static struct cluster_report make_report(uint32_t nodes)
                                    .table_bytes = 16000000,
                                    .limit = CLUSTER_LIMIT_KERNEL_CPU,
                                    .limit_words = "workers of n2 spent 80% of their time in the kernel",
-                                   .counters = {.enters = 42},
+                                   .counters = {.enters = 42, .syscalls = 50, .completions = 20000},
+                                   .switches_voluntary = 30,
+                                   .switches_involuntary = 12,
+                                   .iowq_workers = 1,
                                    .workers = 2 * nodes,
                                    .node_count = nodes,
                                    .node = node,
@@ -119,6 +133,36 @@ static void json_of_a_success(void **state)
         for (size_t to = 0; to < NODES; to++)
             assert_int_equal(json_integer_value(json_array_get(json_array_get(links, from), to)),
                              link_bytes[from * NODES + to]);
+    json_decref(object);
+}
+
+static void json_of_sockets_and_costs(void **state)
+{
+    (void)state;
+    struct cluster_report report = make_report(NODES);
+    json_t *object = read_back(report_json(&report, 7, NULL, 0));
+    const json_t *nodes = json_object_get(object, "nodes");
+    const json_t *socket = json_object_get(json_array_get(nodes, 1), "socket");
+    assert_string_equal(text_of(socket, "congestion"), "cubic");
+    assert_string_equal(text_of(socket, "interface"), "eth0");
+    assert_int_equal(number_of(socket, "send_buffer_bytes"), 2 << 20);
+    assert_int_equal(number_of(socket, "mss_bytes"), 1448);
+    assert_true(json_is_null(json_object_get(socket, "notsent_lowat_bytes")));
+    assert_true(json_is_true(json_object_get(socket, "nodelay")));
+    assert_string_equal(text_of(json_object_get(socket, "offloads"), "tso"), "on");
+    assert_string_equal(text_of(json_object_get(socket, "offloads"), "gso"), "off");
+    assert_string_equal(text_of(json_object_get(socket, "offloads"), "gro"), "unknown");
+    assert_true(json_is_null(json_object_get(json_array_get(nodes, 2), "socket")));
+    assert_string_equal(text_of(json_array_get(nodes, 1), "engine_decision"), "multishot receive");
+    assert_int_equal(number_of(json_object_get(object, "context_switches"), "involuntary"), 12);
+    assert_int_equal(number_of(object, "iowq_workers"), 1);
+    const json_t *per_gib = json_object_get(object, "per_gib"); /* 1 GiB crossed */
+    assert_float_equal(json_real_value(json_object_get(per_gib, "enters")), 42, 0);
+    assert_float_equal(json_real_value(json_object_get(per_gib, "context_switches")), 42, 0);
+    json_decref(object);
+    report.bytes_sent = 0;
+    object = read_back(report_json(&report, 7, NULL, 0));
+    assert_true(json_is_null(json_object_get(object, "per_gib")));
     json_decref(object);
 }
 
@@ -252,10 +296,22 @@ static void people_read_the_essentials(void **state)
 {
     (void)state;
     const struct cluster_report report = make_report(NODES);
-    static const char *const words[] = {"1,234,567",        "fedcba9876543210",   "/out",
-                                        "750 ms",           "2.00 GiB/s",         "limit     kernel CPU: workers of n2",
-                                        "node n2 (500 ms)", "n3 to n2 (8.00 KiB", "uring (multishot-recv",
-                                        "right side"};
+    static const char *const words[] = {
+        "1,234,567",
+        "fedcba9876543210",
+        "/out",
+        "750 ms",
+        "2.00 GiB/s",
+        "limit     kernel CPU: workers of n2",
+        "node n2 (500 ms)",
+        "n3 to n2 (8.00 KiB",
+        "uring (multishot-recv",
+        "right side",
+        "50 system calls, 20.0 k completions, 42 context",
+        "; 1 io-wq workers",
+        "decision  multishot receive\n",
+        "sockets   n1, n2: cubic, nodelay on, MSS 1448 of MTU 1500; on eth0 with tso on",
+        "buffers 1.00 MiB to 2.00 MiB to send, 128 KiB to receive\n"};
     char *text = print(&report);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strstr(text, words[i]))
@@ -362,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_of_a_success),
+        cmocka_unit_test(json_of_sockets_and_costs),
         cmocka_unit_test(json_of_a_failure),
         cmocka_unit_test(json_stays_strict_with_odd_numbers),
         cmocka_unit_test(json_of_lists),
