@@ -93,7 +93,7 @@ static void member_snapshot(struct crew_member *member)
 static void member_look(struct crew_member *member, int step)
 {
     struct net_socket_facts facts;
-    if (member->local != 0)
+    if (member->local != 0 || member->task == NULL)
         return;
     if ((step == JOIN_STEP_CONNECTED || step == JOIN_STEP_FINISHED) && join_task_socket_facts(member->task, &facts))
         member->facts = facts;
