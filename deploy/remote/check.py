@@ -9,6 +9,8 @@ from transport import Failure, say, warn
 
 CLOCK_SECONDS = 2.0
 SAME_EVERYWHERE_HIDDEN = ("clock", "address")
+# What our own facts say, too, or what is said apart from the facts.
+DOCTOR_LEFT_OUT = ("version", "host", "kernel", "machine", "findings")
 PASSING = ("host", "free_bytes", "huge_pages_free")  # differs by itself, and says nothing of the host
 
 
@@ -21,8 +23,6 @@ def flatten(value, name=""):
         return found
     if isinstance(value, list) and all(isinstance(inner, dict) and "name" in inner for inner in value):
         return flatten({str(inner["name"]): {k: v for k, v in inner.items() if k != "name"} for inner in value}, name)
-    if isinstance(value, list) and all(isinstance(inner, dict) and "text" in inner for inner in value):
-        return {name: "; ".join(f"{inner.get('subject', '')}: {inner['text']}" for inner in value)}
     if isinstance(value, list):
         return {name: ", ".join(str(inner) for inner in value)}
     return {name: "" if value is None else str(value)}
@@ -40,8 +40,22 @@ def facts_of(result, began, ended):
     except ValueError:
         told = None
     if isinstance(told, dict):
-        facts.update({f"doctor.{key}": text for key, text in flatten(told).items() if not key.endswith(PASSING)})
+        kept = {key: value for key, value in told.items() if key not in DOCTOR_LEFT_OUT}
+        # Bridges, tunnels and the like have other names on every host.
+        kept["interfaces"] = [each for each in kept.get("interfaces") or [] if each.get("physical")]
+        facts.update({f"doctor.{key}": text for key, text in flatten(kept).items() if not key.endswith(PASSING)})
     return facts, told
+
+
+def advice(doctors):
+    """{severity: {words: names of the hosts}} of what the doctors would change."""
+    found = {}
+    for name, told in doctors.items():
+        for finding in (told or {}).get("findings") or []:
+            command = f" ({finding['command']})" if finding.get("command") else ""
+            words = f"{finding.get('subject')}: {finding.get('text')}{command}"
+            found.setdefault(finding.get("severity"), {}).setdefault(words, []).append(name)
+    return found
 
 
 def compare(facts):
@@ -116,6 +130,9 @@ def check(cluster, as_json):
                           "problems": [{"hosts": names, "problem": words} for words, names in problems.items()]}))
     elif facts:
         show(facts)
+    for severity, rows in advice(doctors).items():
+        for words, names in rows.items():
+            warn(f"{fold(names)}: {severity}: {words}")
     for words, names in problems.items():
         warn(f"{fold(names)}: {words}")
     if any(result.code for result, _, _ in looked.values()):
