@@ -222,6 +222,12 @@ agent_down()
     done
 }
 
+# agent_place NIC: where others reach this host.
+agent_place()
+{
+    echo "address=$(agent_address "$1")"
+}
+
 # agent_facts BIN: what `check` compares, as key=value. BIN is "-" when the programs come on standard input.
 agent_facts()
 {

@@ -75,7 +75,7 @@ def show(facts):
     print(f"the same on all {len(facts)} hosts:" if len(facts) > 1 else f"{next(iter(facts))}:")
     doctor = 0
     for fact, text in same.items():
-        if fact.startswith("doctor.") and len(facts) > 1:
+        if fact.startswith("doctor."):
             doctor += 1
         elif fact not in SAME_EVERYWHERE_HIDDEN or len(facts) == 1:
             print(f"  {fact:<{width}}  {text}")

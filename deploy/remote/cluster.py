@@ -51,6 +51,7 @@ class Cluster:
         self.name, self.state = store.name, store.state
         self.hosts, self.options = record["hosts"], record["options"]
         self.dry_run = dry_run
+        self.key_file = os.path.join(self.state, "key")
         keep = (store.lock_fd,) if store.lock_fd >= 0 else ()
         self.transport = transport.Transport(record["via"], self, self.options["ssh"], limit, dry_run, keep)
 
@@ -76,17 +77,23 @@ class Cluster:
     def step(self, host):
         return slurm.step(self.record["job"], self.record["binds"], host)
 
+    def coordinator_options(self):
+        return ["--listen", self.coordinator(), "--nodes", str(len(self.hosts))]
+
+    def node_options(self, member, host):
+        words = ["--name", member, "--coordinator", self.coordinator(), "--listen", self.address(host)]
+        workers = host.cores or self.options["workers"] or self.record["cores"].get(host.name)
+        words += ["--workers", str(workers)] if workers else []
+        words += ["--memory", str(self.options["memory"])] if self.options["memory"] else []
+        words += ["--engine", self.options["engine"]] if self.options["engine"] else []
+        return words
+
     def command(self, member, host):
         words = [os.path.join(self.bin(host), "millraced")]
         if member == COORDINATOR:
-            words += [COORDINATOR, "--listen", self.coordinator(), "--nodes", str(len(self.hosts)),
-                      "--state", os.path.join(self.folder(host), COORDINATOR)]
+            words += [COORDINATOR, *self.coordinator_options(), "--state", os.path.join(self.folder(host), COORDINATOR)]
         else:
-            words += ["node", "--name", member, "--coordinator", self.coordinator(), "--listen", self.address(host)]
-            workers = host.cores or self.options["workers"] or self.record["cores"].get(host.name)
-            words += ["--workers", str(workers)] if workers else []
-            words += ["--memory", str(self.options["memory"])] if self.options["memory"] else []
-            words += ["--engine", self.options["engine"]] if self.options["engine"] else []
+            words += ["node", *self.node_options(member, host)]
         words += ["--key", os.path.join(self.folder(host), "key")]
         return self.step(host) + words if self.record["via"] == "slurm" else words
 
@@ -101,7 +108,7 @@ class Cluster:
 
     def environment(self):
         return {**os.environ, "MILLRACE_COORDINATOR": self.coordinator(),
-                "MILLRACE_KEY": os.path.join(self.state, "key")}
+                "MILLRACE_KEY": self.key_file}
 
     # Steps of `up`
 
@@ -123,12 +130,19 @@ class Cluster:
         if not self.dry_run:
             for host, result in results.items():
                 self.record["folders"][host.name] = result.values["folder"]
-                self.record["addresses"][host.name] = self._address(host, result.values["address"])
                 if self.record["via"] == "slurm":  # of the step, which may not have all of its machine
                     self.record["cores"][host.name] = int(result.values["cores"])
-            self._check_addresses()
+            self.set_addresses({host: result.values["address"] for host, result in results.items()})
             self.store.save(self.record)
         return results
+
+    def set_addresses(self, found):
+        for host, address in found.items():
+            self.record["addresses"][host.name] = self._address(host, address)
+        loopback = [host.name for host in self.hosts if _is_loopback(self.address(host))]
+        if loopback and len(loopback) < len(self.hosts):
+            raise Failure(1, f"{fold(loopback)}: only has a loopback address for us, where the others cannot reach it;"
+                             " nic=ADDRESS or nic=INTERFACE gives it one")
 
     def _withdraw(self, hosts):
         self.transport.each(hosts, lambda host: self.transport.run(host, "down"))
@@ -156,12 +170,6 @@ class Cluster:
         if not known:
             raise Failure(1, f"{host.name}: its name does not resolve here; nic=ADDRESS says where others reach it")
         return known[0]
-
-    def _check_addresses(self):
-        loopback = [host.name for host in self.hosts if _is_loopback(self.address(host))]
-        if loopback and len(loopback) < len(self.hosts):
-            raise Failure(1, f"{fold(loopback)}: only has a loopback address for us, where the others cannot reach it;"
-                             " nic=ADDRESS or nic=INTERFACE gives it one")
 
     def push(self, prepared):
         """Copies the programs to where they differ; all must be of this client's version then."""

@@ -5,6 +5,7 @@ import re
 import sys
 
 import check
+import install
 import runs
 import slurm
 import watch
@@ -71,7 +72,7 @@ def parser(verb):
         options.add_argument("--memory", type=size)
         options.add_argument("--engine", type=str)
         options.add_argument("--port", type=number(65535))
-    if verb in ("up", "restart"):
+    if verb in ("up", "restart", "install"):
         options.add_argument("--timeout", type=number(999999), default=30)
     if verb in ("status", "check"):
         options.add_argument("--json", action="store_true")
@@ -248,7 +249,23 @@ def verb_run(given, store):
     return runs.record(path, words, cluster.environment(), about, runs.collector(cluster))
 
 
-VERBS = {"up": verb_up, "push": verb_push, "check": verb_check, "status": verb_status, "restart": verb_restart,
+def verb_install(given, store):
+    record = new_record(given)
+    if record["via"] != "ssh" or record["options"]["remote_bin"]:
+        raise Failure(2, "install works over ssh, and copies the programs")
+    cluster = Cluster(store, record, given.parallel, given.dry_run)
+    cluster.key_file = install.key_path(store.name)
+    install.install(cluster, given.timeout)
+    return 0
+
+
+def verb_uninstall(given, store):
+    install.uninstall(Cluster(store, new_record(given), given.parallel, given.dry_run))
+    return 0
+
+
+VERBS = {"install": verb_install, "uninstall": verb_uninstall,
+         "up": verb_up, "push": verb_push, "check": verb_check, "status": verb_status, "restart": verb_restart,
          "down": verb_down, "logs": verb_logs, "run": verb_run}
 
 

@@ -48,7 +48,8 @@ class Result:
 
 def _agent_text():
     parts = []
-    for path in (os.path.join(LIB, "say.sh"), os.path.join(LIB, "process.sh"), os.path.join(HERE, "agent.sh")):
+    for path in (os.path.join(LIB, "say.sh"), os.path.join(LIB, "process.sh"), os.path.join(HERE, "agent.sh"),
+                 os.path.join(HERE, "agent-install.sh")):
         with open(path, encoding="utf-8") as file:
             parts.append(file.read())
     return "".join(parts)

@@ -71,6 +71,24 @@ lab_sshd()
         "$WORK/ssh/sshd-$1"
 }
 
+# lab_private HOST: from here on its sshd has an /etc, /usr/local and /var/lib of its own, in which to install things,
+# and a systemctl that starts units as far as deploy/cluster needs it.
+lab_private()
+{
+    local host=$1 folder=$WORK/private/$1 part layers script="hostname $1"
+    for part in etc usr/local var/lib; do
+        mkdir -p "$folder/upper/$part" "$folder/work/$part"
+        layers=lowerdir=/$part,upperdir=$folder/upper/$part,workdir=$folder/work/$part
+        script+=" && mount -t overlay overlay -o $layers /$part"
+    done
+    mkdir -p "$folder/upper/usr/local/bin" "$folder/run"
+    chmod 0755 "$folder/upper/usr/local/bin"
+    sed "s,@RUN@,$folder/run," tests/deploy/systemctl >"$folder/upper/usr/local/bin/systemctl"
+    chmod 0755 "$folder/upper/usr/local/bin/systemctl"
+    kill "$(cat "$WORK/ssh/pid-$host")"
+    ip netns exec "$LAB-$host" unshare --uts --mount sh -c "$script && exec /usr/sbin/sshd -f $WORK/ssh/sshd-$host"
+}
+
 lab()
 {
     ip netns exec "$LAB-sw" "$@"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# about: clusters on six hosts over ssh, killed at every step; the same in Slurm allocations
+# about: clusters on six hosts over ssh, killed at every step; systemd units; Slurm allocations
 # groups: full
 # limit: 1500
 build release millrace millraced
@@ -150,6 +150,49 @@ SCRIPT
         "$WORK/broken" && grep -q 'n02 the disk is on fire' "$WORK/said" && cluster down && nothing_left
 }
 
+installs_units()
+{
+    local host etc=$WORK/private/n02/upper/etc run=$WORK/private/n02/run
+    for host in n01 n02 n03; do
+        lab_private "$host" || return 1
+    done
+    export XDG_CONFIG_HOME=$WORK/config
+    # Twice, the second time with other options: what is installed gets them.
+    cluster install --hosts 'n[01-03]' --ssh "$LAB_SSH" --memory 256Mi --workers 1 &&
+        cluster install --hosts 'n[01-03]' --ssh "$LAB_SSH" --memory 256Mi --workers 2 || return 1
+    lab "$MILLRACE_BIN/millrace" join --coordinator "$LAB_NET.1:7400" --key "$WORK/config/millrace/$LAB.key" \
+        --left gen:rows=10k --right gen:rows=1k --on key=key --json >"$WORK/report" &&
+        python3 -c '
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["rows"] == 1000 and report["workers"] == 6, report' "$WORK/report" || return 1
+    [ "$(stat -c %a "$etc/millrace/key")" = 400 ] && [ "$(stat -c %u "$etc/millrace/key")" -ne 0 ] &&
+        grep -q -e '--name n02 --coordinator' "$etc/millrace/node.conf" && [ ! -e "$etc/millrace/coordinator.conf" ] &&
+        [ -e "$run/millrace-node.enabled" ] && lab_processes | grep 'n02: .*--key=/etc/millrace/key' >/dev/null &&
+        fails_saying 1 "cluster $LAB is installed there" \
+            lab deploy/cluster install --name other --hosts n02 --ssh "$LAB_SSH" &&
+        cluster uninstall --hosts 'n[01-03]' --ssh "$LAB_SSH" --dry-run >"$WORK/said" &&
+        grep -q "^n03: .*: uninstall $LAB" "$WORK/said" &&
+        cluster uninstall --hosts 'n[01-03]' --ssh "$LAB_SSH" && nothing_left || return 1
+    [ -z "$(find "$WORK"/private/*/upper "$WORK/config" -name '*millrace*' -type f)" ] || {
+        find "$WORK"/private/*/upper "$WORK/config" -name '*millrace*'
+        return 1
+    }
+}
+
+units_are_well()
+{
+    local unit
+    mkdir -p "$WORK/units"
+    for unit in node coordinator; do
+        # The programs need not be installed here to judge the unit.
+        sed 's,/usr/local/bin/millraced,/bin/true,' "deploy/systemd/millrace-$unit.service" \
+            >"$WORK/units/millrace-$unit.service"
+        systemd-analyze verify --man=no --recursive-errors=no "$WORK/units/millrace-$unit.service" &&
+            systemd-analyze security --offline=true --threshold=20 "$WORK/units/millrace-$unit.service" || return 1
+    done
+}
+
 # in_allocation COMMAND...: on three nodes, from where the hosts are seen.
 in_allocation()
 {
@@ -198,7 +241,7 @@ ends_with_its_job()
 {
     in_allocation deploy/cluster up --name "$LAB" --via slurm --memory 256Mi || return 1
     for _ in {1..100}; do
-        lab_processes | grep -q millraced || break
+        lab_processes | grep millraced >/dev/null || break
         sleep 0.1
     done
     expect 3 cluster status && fails_saying 0 'ended with its job' cluster down && no_steps_left
@@ -214,6 +257,19 @@ takes_the_template()
             "$WORK"/millrace-[0-9]*/report.json && no_steps_left
 }
 
+overlays_work()
+{
+    mkdir -p "$WORK/try/upper" "$WORK/try/work"
+    # shellcheck disable=SC2016 # expanded by that shell
+    unshare --mount sh -c 'mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" /etc' sh \
+        "$WORK/try"
+}
+
+if command -v systemd-analyze >/dev/null; then
+    check "systemd: the units are well and give away little" units_are_well
+else
+    skip "systemd: no systemd-analyze"
+fi
 if [ "$(id -u)" -ne 0 ] || ! unshare --net true 2>/dev/null; then
     skip "hosts in namespaces: they need root"
 elif [ ! -x /usr/sbin/sshd ]; then
@@ -230,6 +286,11 @@ else
     check "ssh: no password is asked for" asks_nothing
     check "ssh: programs of another version, or for another processor" wants_the_same_version
     check "ssh: up says who is not ready" tells_who_is_not_ready_there
+    if overlays_work; then
+        check "systemd: install, again, and uninstall on three hosts" installs_units
+    else
+        skip "systemd: install on hosts of their own: overlay mounts do not work here"
+    fi
     if ! slurm_possible; then
         skip "Slurm: slurmctld, slurmd or munged is missing"
     elif slurm_begin; then
