@@ -67,9 +67,9 @@ static void uring_submit(struct uring_engine *engine)
     if (uring_has(engine, NET_FEATURE_SQPOLL)) {
         struct io_uring_sq *queue = &engine->ring.sq;
         queue->sqe_head = queue->sqe_tail;
-        __atomic_store_n(queue->ktail, queue->sqe_tail, __ATOMIC_RELEASE);
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the thread announces its sleep, then looks once more */
-        if (!(__atomic_load_n(queue->kflags, __ATOMIC_RELAXED) & IORING_SQ_NEED_WAKEUP))
+        /* In this order: the thread announces its sleep, then looks once more. */
+        (void)__atomic_exchange_n(queue->ktail, queue->sqe_tail, __ATOMIC_SEQ_CST);
+        if (!(__atomic_load_n(queue->kflags, __ATOMIC_SEQ_CST) & IORING_SQ_NEED_WAKEUP))
             return;
     }
     engine->base.counters.enters++;
