@@ -183,7 +183,21 @@ static int try_flags(unsigned flags)
         return try_flags(flags);                                                                                       \
     }
 
-TRY_FLAGS(try_uring, 0)
+static int try_uring(struct net_probe_result *result)
+{
+    struct io_uring ring;
+    const int made = probe_ring(&ring, 0);
+    if (made < 0)
+        return made;
+    const char *forbidden = net_uring_filter(ring.ring_fd);
+    io_uring_queue_exit(&ring);
+    if (forbidden == NULL)
+        return 0;
+    result->state = NET_PROBE_STATE_FORBIDDEN;
+    snprintf(result->why, sizeof result->why, "%s", forbidden);
+    return -EPERM;
+}
+
 TRY_FLAGS(try_defer_taskrun, PROBE_DEFER)
 TRY_FLAGS(try_submit_all, IORING_SETUP_SUBMIT_ALL)
 TRY_FLAGS(try_taskrun_flag, PROBE_DEFER | IORING_SETUP_TASKRUN_FLAG)

@@ -408,6 +408,9 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
         return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
     }
     engine->ring_open = true;
+    *refusal = net_uring_filter(engine->ring.ring_fd);
+    if (*refusal != NULL)
+        return base_error_set(error, BASE_DENIED, "engine uring: %s", *refusal);
     result = uring_has(engine, NET_FEATURE_REGISTERED_FILES)
                  ? io_uring_register_files_sparse(&engine->ring, config->sockets_max)
                  : 0;

@@ -35,12 +35,12 @@ static struct net_engine_config small_config(struct base_governor *governor)
         .sockets_max = 16, .file_ops_max = 4, .recv_chunk_bytes = 4096, .recv_chunk_count = 16, .governor = governor};
 }
 
-/* Every io_uring_setup of this process fails with os_error. */
-static void forbid_uring(int os_error)
+/* Every call of `number` in this process fails with os_error. */
+static void forbid(uint32_t number, int os_error)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)os_error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
@@ -48,6 +48,21 @@ static void forbid_uring(int os_error)
 
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
         _exit(99);
+}
+
+static void forbid_uring(int os_error)
+{
+    forbid(SYS_io_uring_setup, os_error);
+}
+
+static void forbid_register(int os_error)
+{
+    forbid(SYS_io_uring_register, os_error);
+}
+
+static void forbid_enter(int os_error)
+{
+    forbid(SYS_io_uring_enter, os_error);
 }
 
 /* The kernel counts locked memory per user: one that no other process on this machine is likely to be. */
@@ -132,6 +147,23 @@ static void seccomp_hides_io_uring(void **state)
     assert_string_equal(verdict.engine, "epoll");
     assert_non_null(strstr(verdict.reason, "ENOSYS"));
     assert_int_equal(verdict.uring_status, BASE_UNSUPPORTED);
+}
+
+/* A filter that lets a ring be made, and then not be used. */
+static void seccomp_forbids_half_of_it(void **state)
+{
+    (void)state;
+    static const int answers[] = {EPERM, ENOSYS, EACCES};
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++) {
+        struct verdict verdict = judge_under(forbid_register, answers[i]);
+        assert_int_equal(verdict.auto_status, BASE_OK);
+        assert_string_equal(verdict.engine, "epoll");
+        assert_non_null(strstr(verdict.reason, "io_uring_register is not permitted"));
+        assert_int_equal(verdict.uring_status, BASE_DENIED);
+        verdict = judge_under(forbid_enter, answers[i]);
+        assert_string_equal(verdict.engine, "epoll");
+        assert_non_null(strstr(verdict.reason, "io_uring_enter is not permitted"));
+    }
 }
 
 static void an_old_kernel_is_named(void **state)
@@ -275,15 +307,11 @@ static void a_buffer_that_is_cut_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(seccomp_answers_eperm),
-        cmocka_unit_test(seccomp_hides_io_uring),
-        cmocka_unit_test(an_old_kernel_is_named),
-        cmocka_unit_test(no_locked_memory_at_all),
-        cmocka_unit_test(little_locked_memory_makes_a_smaller_ring),
-        cmocka_unit_test(io_uring_comes_first),
-        cmocka_unit_test(a_small_budget_is_no_reason_for_epoll),
-        cmocka_unit_test(absurd_sizes_are_refused),
-        cmocka_unit_test(a_congestion_control_is_had_or_refused),
+        cmocka_unit_test(seccomp_answers_eperm),        cmocka_unit_test(seccomp_hides_io_uring),
+        cmocka_unit_test(seccomp_forbids_half_of_it),   cmocka_unit_test(an_old_kernel_is_named),
+        cmocka_unit_test(no_locked_memory_at_all),      cmocka_unit_test(little_locked_memory_makes_a_smaller_ring),
+        cmocka_unit_test(io_uring_comes_first),         cmocka_unit_test(a_small_budget_is_no_reason_for_epoll),
+        cmocka_unit_test(absurd_sizes_are_refused),     cmocka_unit_test(a_congestion_control_is_had_or_refused),
         cmocka_unit_test(a_buffer_that_is_cut_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
