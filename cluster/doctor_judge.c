@@ -44,8 +44,8 @@ static bool works(const struct doctor_facts *facts, enum net_probe_id id)
 }
 
 /* What the uring engine cannot do without. */
-static const enum net_probe_id essential[] = {NET_PROBE_URING,      NET_PROBE_DEFER_TASKRUN, NET_PROBE_DISABLED_START,
-                                              NET_PROBE_SUBMIT_ALL, NET_PROBE_TASKRUN_FLAG,  NET_PROBE_BUFFER_RING};
+static const enum net_probe_id essential[] = {NET_PROBE_URING, NET_PROBE_DISABLED_START, NET_PROBE_SUBMIT_ALL,
+                                              NET_PROBE_CLAMP};
 
 const char *doctor_engine(const struct doctor_facts *facts)
 {
@@ -129,8 +129,9 @@ static void judge_uring(const struct doctor_facts *facts, struct doctor_findings
 static void judge_features(const struct doctor_facts *facts, struct doctor_findings *findings)
 {
     static const enum net_probe_id used[] = {
-        NET_PROBE_MULTISHOT_ACCEPT, NET_PROBE_MULTISHOT_RECEIVE,  NET_PROBE_BUNDLE,
-        NET_PROBE_INCREMENTAL,      NET_PROBE_BUNDLE_INCREMENTAL, NET_PROBE_SEND_ZC};
+        NET_PROBE_DEFER_TASKRUN,      NET_PROBE_REGISTERED_RING, NET_PROBE_REGISTERED_FILES,  NET_PROBE_BUFFER_RING,
+        NET_PROBE_MULTISHOT_ACCEPT,   NET_PROBE_BUNDLE,          NET_PROBE_MULTISHOT_RECEIVE, NET_PROBE_INCREMENTAL,
+        NET_PROBE_REGISTERED_BUFFERS, NET_PROBE_SEND_ZC,         NET_PROBE_BUNDLE_INCREMENTAL};
     bool loopback = true;
     if (!works(facts, NET_PROBE_URING))
         return;

@@ -159,7 +159,10 @@ static void an_old_kernel_runs_on_epoll(void **state)
 {
     (void)state;
     set_feature(NET_PROBE_DEFER_TASKRUN, NET_PROBE_STATE_MISSING, EINVAL, "Linux 6.1 and newer do");
-    expect("io_uring", DOCTOR_SEVERITY_NEEDED, "Linux 6.1", "");
+    expect("defer-taskrun", DOCTOR_SEVERITY_ADVISED, "Linux 6.1", "");
+    assert_string_equal(doctor_engine(&facts), "uring");
+    set_feature(NET_PROBE_SUBMIT_ALL, NET_PROBE_STATE_MISSING, EINVAL, "Linux 5.18 and newer do");
+    expect("io_uring", DOCTOR_SEVERITY_NEEDED, "Linux 5.18", "");
     assert_string_equal(doctor_engine(&facts), "epoll");
 }
 

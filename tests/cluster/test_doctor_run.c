@@ -314,7 +314,8 @@ static void half_an_io_uring_is_a_finding(void **state)
     (void)state;
     json_t *object = doctor(no_registering, EPERM, 1);
     assert_string_equal(text_of(object, "engine"), "epoll");
-    assert_string_equal(text_of(entry(object, "features", "name", "buffer-ring"), "state"), "forbidden");
+    assert_string_equal(text_of(entry(object, "features", "name", "io-uring"), "state"), "forbidden");
+    assert_non_null(strstr(text_of(entry(object, "features", "name", "io-uring"), "why"), "io_uring_register"));
     json_decref(object);
 }
 
