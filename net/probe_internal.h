@@ -6,6 +6,8 @@
 
 #include "net/probe.h"
 
+enum { PROBE_ENTRIES = 16 };
+
 /* Nothing that is waited for takes longer than this; enough for a machine that does much else. */
 #define PROBE_LIMIT_NS UINT64_C(1000000000)
 
@@ -18,7 +20,7 @@ probe_try probe_multishot_accept, probe_multishot_receive, probe_bundle, probe_i
     probe_receive_zc, probe_receive_zc_copy;
 probe_try probe_send_zc, probe_send_zc_fixed, probe_sendmsg_zc, probe_msg_zerocopy;
 
-/* A ring of 16 entries with more flags; the smallest one that shows anything. */
+/* A ring of PROBE_ENTRIES with more flags; the smallest one that shows anything. */
 int probe_ring(struct io_uring *ring, unsigned flags);
 /* Submits, then waits for one completion until deadline_ns. 0, or a negative errno (-ETIME). */
 int probe_wait(struct io_uring *ring, uint64_t deadline_ns, struct io_uring_cqe **cqe);
