@@ -2,8 +2,8 @@
  * the rest of judging.
  *
  * Zero-copy receive wants all of this, in this order: a kernel and a driver that can lend a receive queue, the
- * capability, more than one queue, offloads that aggregate and steer, headers split from data, connections spread over
- * the lower queues so that the upper ones are ours, and no XDP program. */
+ * capability, more than one queue, offloads that aggregate and steer, no XDP program, headers split from data,
+ * connections spread over the lower queues so that the upper ones are ours. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,14 +94,14 @@ static void step_queues(const struct doctor_facts *facts, const struct doctor_ca
         strcat(words, " ntuple on");
     if (*words)
         add_step(path, "ethtool -K %s%s", card->name, words);
+    if (card->xdp) /* it stands in the way of splitting */
+        add_step(path, "ip link set %s xdp off", card->name);
     const bool threshold = card->split_threshold_known && card->split_threshold_bytes != 0;
     if (card->data_split != DOCTOR_SWITCH_ON || threshold)
         add_step(path, "ethtool -G %s tcp-data-split on hds-thresh 0", card->name);
     if (card->spread_queues == 0 || card->spread_queues >= queues)
         add_step(path, "ethtool -X %s equal %u   # keeps queues %u to %u for Millrace", card->name, queues / 2,
                  queues / 2, queues - 1);
-    if (card->xdp)
-        add_step(path, "ip link set %s xdp off", card->name);
 }
 
 void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_card *card, struct doctor_path *path)

@@ -288,9 +288,9 @@ static void a_fresh_card_wants_all_steps(void **state)
     static const char *const wanted[] = {"setcap cap_net_admin+ep",
                                          "ethtool -L eth1 combined 32",
                                          "ethtool -K eth1 rx-gro-hw on ntuple on",
+                                         "ip link set eth1 xdp off",
                                          "ethtool -G eth1 tcp-data-split on hds-thresh 0",
-                                         "ethtool -X eth1 equal 16 ",
-                                         "ip link set eth1 xdp off"};
+                                         "ethtool -X eth1 equal 16 "};
     struct doctor_card *card = &facts.card[1];
     facts.can_admin_network = false;
     set_feature(NET_PROBE_RECV_ZC, NET_PROBE_STATE_FORBIDDEN, EPERM, "needs CAP_NET_ADMIN");
