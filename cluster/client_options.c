@@ -194,8 +194,8 @@ static const struct argp_option job_options[] = {
      GROUP_TUNE},
     {"frames-per-lane", KEY_SETTING + 1, "N", 0, "Frames under way from one worker to another (default: 2)",
      GROUP_TUNE},
-    {"chunk-bytes", KEY_SETTING + 2, "SIZE", 0, "Of a receive chunk (default: 64Ki)", GROUP_TUNE},
-    {"chunks", KEY_SETTING + 3, "N", 0, "Receive chunks of a worker (default: 32)", GROUP_TUNE},
+    {"chunk-bytes", KEY_SETTING + 2, "SIZE", 0, "Of a receive chunk (default: as the engine chooses)", GROUP_TUNE},
+    {"chunks", KEY_SETTING + 3, "N", 0, "Receive chunks of a worker (default: as the engine chooses)", GROUP_TUNE},
     {"morsel-bytes", KEY_SETTING + 4, "SIZE", 0, "Of a piece of input (default: 4Mi, less for small inputs)",
      GROUP_TUNE},
     {0}};

@@ -482,11 +482,10 @@ Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *
     return wire;
 }
 
-/* The settings of a plan have no zeros left. */
+/* The settings of a plan have no zeros left, but for what nodes choose. */
 static void check_settings(struct wire_reader *reader, const struct join_settings *settings)
 {
-    if (!settings->frame_bytes || !settings->frames_per_lane || !settings->recv_chunk_bytes ||
-        !settings->recv_chunk_count || !settings->morsel_bytes)
+    if (!settings->frame_bytes || !settings->frames_per_lane || !settings->morsel_bytes)
         wire_refuse(reader, BASE_PROTOCOL, "a plan leaves settings open");
 }
 

@@ -141,7 +141,7 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
     const struct net_engine_config *have = &member->engine_config;
     return member->engine != NULL && net_engine_choice_equal(&member->engine_choice, choice) &&
            have->sockets_max >= config->sockets_max && have->recv_chunk_bytes == config->recv_chunk_bytes &&
-           have->recv_chunk_count == config->recv_chunk_count &&
+           have->recv_chunk_count == config->recv_chunk_count && have->features == config->features &&
            net_socket_settings_equal(&have->socket, &config->socket);
 }
 
@@ -157,6 +157,8 @@ static void member_tell_engine(const struct crew_member *member)
     snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(member->engine));
     snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(member->engine));
     snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(member->engine));
+    /* What the kernel does not have; what a limit took away another job may have. */
+    crew->missing |= net_engine_missing(member->engine) & (NET_FEATURE_URING | NET_FEATURE_SEND_ZC);
     pthread_mutex_unlock(&crew->lock);
     if (*crew->engine_reason && reasoned) {
         snprintf(crew->engine_warned, sizeof crew->engine_warned, "%s", crew->engine_reason);
@@ -262,13 +264,12 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     const struct join_settings *settings = &crew->plan.settings;
     const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + SHUFFLE_MESH_STRANGERS_MAX,
                                                     .file_ops_max = CREW_FILE_OPS,
-                                                    .recv_chunk_bytes = settings->recv_chunk_bytes,
-                                                    .recv_chunk_count = settings->recv_chunk_count,
+                                                    .recv_chunk_bytes = crew->chosen.chunk_bytes,
+                                                    .recv_chunk_count = crew->chosen.chunk_count,
+                                                    .features = crew->chosen.features,
                                                     .socket = settings->socket,
                                                     .governor = crew->config.governor};
-    const struct net_engine_choice *choice =
-        settings->engine.kind == NET_ENGINE_AUTO ? &crew->config.engine : &settings->engine;
-    enum base_status status = member_engine(member, choice, &engine_config, error);
+    enum base_status status = member_engine(member, &crew->choice, &engine_config, error);
     if (status != BASE_OK)
         return status;
     atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
@@ -367,14 +368,31 @@ static void command_quit(struct shuffle_worker *worker, void *argument)
     ((struct crew_member *)argument)->quit = true;
 }
 
+/* What the job taught about this node's ways. */
+static void member_learn(const struct crew_member *member)
+{
+    const struct net_counters *counters = &member->report.counters;
+    struct net_experience *experience = &member->crew->experience;
+    pthread_mutex_lock(&member->crew->lock);
+    experience->zc_sends += counters->zc_sends;
+    experience->zc_copied += counters->zc_copied;
+    experience->receives += counters->receives;
+    experience->received_bytes += counters->received_bytes;
+    experience->receive_capacity_bytes += counters->receives * member->engine_config.recv_chunk_bytes;
+    experience->receive_starved += counters->receive_starved;
+    pthread_mutex_unlock(&member->crew->lock);
+}
+
 /* After the turn in which the task closed: free it, then answer. */
 static void member_closed(struct crew_member *member)
 {
     member->task_closed = false;
     shuffle_worker_set_task(member->worker, NULL);
     shuffle_worker_set_mailroom(member->worker, NULL);
-    if (member->task != NULL || member->bisect != NULL)
+    if (member->task != NULL || member->bisect != NULL) {
         member_snapshot(member);
+        member_learn(member);
+    }
     join_task_free(member->task);
     bisect_task_free(member->bisect);
     member->task = NULL;
@@ -408,8 +426,8 @@ static void *member_main(void *argument)
     member_pin(member);
     const struct net_engine_config config = {.sockets_max = SHUFFLE_MESH_STRANGERS_MAX,
                                              .file_ops_max = CREW_FILE_OPS,
-                                             .recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES,
-                                             .recv_chunk_count = JOIN_RECV_CHUNK_COUNT,
+                                             .recv_chunk_bytes = NET_CHUNK_BYTES,
+                                             .recv_chunk_count = NET_CHUNK_COUNT,
                                              .governor = member->crew->config.governor};
     struct base_error error = {0};
     if (member_engine(member, &member->crew->config.engine, &config, &error) != BASE_OK) {
@@ -608,6 +626,19 @@ static enum base_status crew_make_reports(struct cluster_crew *crew, struct base
     return BASE_OK;
 }
 
+/* What the job's engines are made of. Decided once, so that all workers of the node have the same. */
+static void crew_choose(struct cluster_crew *crew)
+{
+    const struct net_engine_choice *asked = &crew->plan.settings.engine;
+    const struct net_traffic traffic = join_plan_traffic(&crew->plan, crew->config.workers);
+    crew->choice = asked->kind == NET_ENGINE_AUTO ? crew->config.engine : *asked;
+    pthread_mutex_lock(&crew->lock);
+    net_experience_age(&crew->experience);
+    net_choose(crew->choice.kind, &traffic, &crew->experience, crew->missing, &crew->chosen);
+    snprintf(crew->engine_decision, sizeof crew->engine_decision, "%s", crew->chosen.why);
+    pthread_mutex_unlock(&crew->lock);
+}
+
 enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,
                                       const uint64_t morsel_capacity[2], const bool survey[2], struct base_error *error)
 {
@@ -618,6 +649,7 @@ enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_pla
     crew->failed = false;
     memset(crew->reached, 0, sizeof crew->reached);
     base_governor_peak_reset(crew->config.governor);
+    crew_choose(crew);
     enum base_status status = crew_make_reports(crew, error);
     for (uint32_t side = 0; side < crew->plan.sides && status == BASE_OK; side++)
         status = crew_make_side(crew, side, morsel_capacity[side], survey[side], error);

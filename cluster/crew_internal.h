@@ -8,6 +8,7 @@
 
 #include "cluster/bisect_task.h"
 #include "cluster/crew.h"
+#include "net/choose.h"
 
 enum {
     CREW_SIDES = 2,
@@ -65,11 +66,15 @@ struct cluster_crew {
     struct shuffle_survey *surveys[CREW_SIDES];
     struct shuffle_mailroom *mailroom;
     struct crew_low low[CREW_SIDES];
-    struct cluster_measure measure; /* the order that runs, owned */
+    struct net_engine_choice choice; /* of the job, or the node's */
+    struct net_chosen chosen;        /* for it; features 0 for a named rung */
+    struct cluster_measure measure;  /* the order that runs, owned */
     /* shared */
     pthread_mutex_t lock;
     uint32_t reached[JOIN_STEP_COUNT];
     bool failed;
+    struct net_experience experience; /* of all jobs */
+    uint32_t missing;                 /* features that were tried and could not be had */
     struct cluster_measured measured; /* what the order came to so far, owned */
     uint64_t *node_bytes;             /* in its measured time, per node */
     struct cluster_crew_event event[CREW_EVENTS_MAX];

@@ -62,7 +62,7 @@ static json_t *make_socket(struct json_out *out, const struct net_socket_facts *
     json_out_put_count(out, object, "send_buffer_bytes", facts->send_buffer_bytes);
     json_out_put_count(out, object, "recv_buffer_bytes", facts->recv_buffer_bytes);
     json_out_put(out, object, "notsent_lowat_bytes",
-                 facts->notsent_lowat_bytes == UINT32_MAX ? json_null() : json_integer(facts->notsent_lowat_bytes));
+                 facts->notsent_lowat_bytes == 0 ? json_null() : json_integer(facts->notsent_lowat_bytes));
     json_out_put_bool(out, object, "nodelay", facts->nodelay);
     json_out_put_count(out, object, "mss_bytes", facts->mss_bytes);
     json_out_put_count(out, object, "mtu_bytes", facts->mtu_bytes);

@@ -282,22 +282,42 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     return BASE_OK;
 }
 
+/* Bytes of the larger side. */
+static uint64_t plan_bytes_max(const struct join_plan *plan)
+{
+    uint64_t bytes_max = 0;
+    for (uint32_t side = 0; side < plan->sides; side++)
+        bytes_max = base_max_u64(bytes_max, join_plan_relation_bytes(&plan->side[side].relation));
+    return bytes_max;
+}
+
+struct net_traffic join_plan_traffic(const struct join_plan *plan, uint32_t local)
+{
+    struct net_traffic traffic = {.frame_bytes = plan->settings.frame_bytes,
+                                  .connections = plan->workers - local,
+                                  .chunk_bytes = plan->settings.recv_chunk_bytes,
+                                  .chunk_count = plan->settings.recv_chunk_count};
+    for (uint32_t side = 0; side < plan->sides; side++) {
+        uint32_t row_bytes = 0;
+        for (uint32_t i = 0; i < plan->side[side].schema.count; i++)
+            row_bytes += plan->side[side].schema.field[i].width;
+        traffic.row_bytes = row_bytes > traffic.row_bytes ? row_bytes : traffic.row_bytes;
+    }
+    if (plan->workers > 0)
+        traffic.connection_bytes = plan_bytes_max(plan) / plan->workers / plan->workers;
+    return traffic;
+}
+
 /* Settings left at zero. Frames follow the bytes a lane will see; morsels follow the bytes a worker will see. */
 static void plan_settle(struct join_plan *plan)
 {
     struct join_settings *settings = &plan->settings;
-    uint64_t bytes_max = 0;
-    for (uint32_t side = 0; side < plan->sides; side++)
-        bytes_max = base_max_u64(bytes_max, join_plan_relation_bytes(&plan->side[side].relation));
+    const uint64_t bytes_max = plan_bytes_max(plan);
     const uint64_t workers = plan->workers;
     if (settings->frame_bytes == 0)
         settings->frame_bytes = shuffle_frame_bytes_for(bytes_max / (workers * workers));
     if (settings->frames_per_lane == 0)
         settings->frames_per_lane = net_rung_features(settings->engine.kind) & NET_FEATURE_SEND_ZC ? 4 : 2;
-    if (settings->recv_chunk_bytes == 0)
-        settings->recv_chunk_bytes = JOIN_RECV_CHUNK_BYTES;
-    if (settings->recv_chunk_count == 0)
-        settings->recv_chunk_count = JOIN_RECV_CHUNK_COUNT;
     if (settings->morsel_bytes == 0)
         settings->morsel_bytes = base_max_u64(64 << 10, base_min_u64(UINT64_C(4) << 20, bytes_max / (4 * workers)));
 }

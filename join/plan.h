@@ -3,14 +3,12 @@
 #ifndef MILLRACE_JOIN_PLAN_H
 #define MILLRACE_JOIN_PLAN_H
 
+#include "net/choose.h"
 #include "net/engine.h"
 #include "shuffle/key.h"
 #include "shuffle/mesh.h"
 #include "shuffle/output.h"
 #include "shuffle/relation.h"
-
-/* Receive chunks of a worker unless a job asks otherwise: 2 MiB in all, so that they stay in cache. */
-enum { JOIN_RECV_CHUNK_BYTES = 64 << 10, JOIN_RECV_CHUNK_COUNT = 32 };
 
 /* BISECT moves no rows, it measures the network (cluster/bisect.h): its plan has no sides, only nodes and settings. */
 enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE, JOIN_JOB_BISECT, JOIN_JOB_COUNT };
@@ -21,8 +19,8 @@ struct join_settings {
     bool verify;               /* check every payload byte */
     uint32_t frame_bytes;      /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
     uint32_t frames_per_lane;  /* 0: 2; 4 for engines that send without a copy: those leave late */
-    uint32_t recv_chunk_bytes; /* 0: 64 KiB */
-    uint32_t recv_chunk_count; /* 0: 32 */
+    uint32_t recv_chunk_bytes; /* 0: chosen by each node (net/choose.h), also in a plan */
+    uint32_t recv_chunk_count; /* likewise */
     struct net_socket_settings socket;
     uint64_t morsel_bytes; /* 0: 4 MiB, fewer for small inputs so that every worker gets some */
 };
@@ -56,7 +54,7 @@ struct join_plan {
     enum join_job_kind kind;
     uint64_t job;
     uint8_t token[SHUFFLE_TOKEN_BYTES];
-    struct join_settings settings; /* no zeros left */
+    struct join_settings settings; /* no zeros left but in the receive chunks */
     uint32_t sides;                /* 2 for join, 1 for shuffle, 0 for bisect */
     struct join_side side[2];      /* left, right */
     uint32_t build;                /* side that is built: pass 0 scans it, pass 1 the other */
@@ -86,6 +84,9 @@ void join_plan_free(struct join_plan *plan);
  */
 uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation);
 uint64_t join_plan_relation_rows(const struct shuffle_relation *relation);
+/* What a worker of a node with local workers will send: bytes of rows and frames, connections, bytes on each. A guess,
+ * for choosing an engine. */
+struct net_traffic join_plan_traffic(const struct join_plan *plan, uint32_t local);
 /* Side scanned by pass 0 or 1. */
 static inline uint32_t join_plan_pass_side(const struct join_plan *plan, uint32_t pass)
 {

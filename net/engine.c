@@ -60,8 +60,10 @@ enum base_status net_engine_open(const struct net_engine_choice *choice, const s
         return status;
     engine_assert_ops(opened->ops);
     opened->now_ns = base_clock_now_ns();
-    if (refusal != NULL)
+    if (refusal != NULL) {
+        opened->missing |= NET_FEATURE_URING;
         net_engine_note(opened, "io_uring is not used: %s", refusal);
+    }
     *engine = opened;
     return BASE_OK;
 }
@@ -95,6 +97,19 @@ void net_engine_describe(struct net_engine *engine, const char *settings)
                  settings);
 }
 
+uint32_t net_engine_missing(const struct net_engine *engine)
+{
+    return engine->missing;
+}
+
+uint32_t net_engine_wanted(const struct net_engine_choice *choice, const struct net_engine_config *config)
+{
+    const uint32_t rung = net_rung_features(choice->kind), asked = net_engine_choice_features(choice);
+    const bool chosen = choice->kind == NET_ENGINE_AUTO || choice->kind == NET_ENGINE_URING;
+    /* An option may take something of the rung away: that goes from what was chosen, too. */
+    return chosen && config->features != 0 ? (config->features | choice->options) & ~(rung & ~asked) : asked;
+}
+
 void net_engine_note(struct net_engine *engine, const char *format, ...)
 {
     size_t used = strlen(engine->reason);
@@ -111,6 +126,7 @@ void net_engine_note(struct net_engine *engine, const char *format, ...)
 void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why)
 {
     engine->features &= ~(uint32_t)feature;
+    engine->missing |= (uint32_t)feature;
     net_engine_note(engine, "no %s: %s", net_feature_word(feature), why);
 }
 

@@ -57,6 +57,7 @@ struct net_engine_config {
     uint32_t file_ops_max;     /* file operations in flight at once */
     uint32_t recv_chunk_bytes; /* size of one receive chunk */
     uint32_t recv_chunk_count; /* chunks shared by all sockets; rungs without provided buffers add one a socket */
+    uint32_t features;         /* of AUTO and URING, as net_choose gives them; 0, and for named rungs: the rung's */
     struct net_socket_settings socket;
     struct net_receive_queue queue; /* of zero-copy receive */
     struct base_governor *governor; /* receive chunks are drawn from it */
@@ -179,6 +180,9 @@ const char *net_engine_name(const struct net_engine *engine);
 const char *net_engine_reason(const struct net_engine *engine);
 /* The features in use and the socket settings, separated by spaces. Settled by enable. */
 const char *net_engine_features(const struct net_engine *engine);
+/* Bits of enum net_feature that were asked for and could not be had; URING after a fallback to epoll. Settled by
+ * enable. */
+uint32_t net_engine_missing(const struct net_engine *engine);
 const struct net_counters *net_engine_counters(const struct net_engine *engine);
 /* Monotonic time as the owner should see it: read once per poll (virtual time in the simulation). */
 uint64_t net_engine_now_ns(const struct net_engine *engine);

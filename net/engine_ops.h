@@ -12,6 +12,7 @@ struct net_engine {
     uint64_t now_ns;
     const char *name;  /* static: the rung's word, or "sim" */
     uint32_t features; /* in force: bits of enum net_feature */
+    uint32_t missing;  /* asked for and not to be had */
     char features_text[256];
     char reason[256]; /* what of the choice is not in force, and why; empty: all is */
 };
@@ -49,6 +50,8 @@ void net_engine_memory_forget(struct net_engine *, void *memory);
 
 /* Writes features_text: the features in force, then settings. */
 void net_engine_describe(struct net_engine *engine, const char *settings);
+/* The features that an engine on io_uring is to have: chosen for this job, or the rung's, and the options. */
+uint32_t net_engine_wanted(const struct net_engine_choice *choice, const struct net_engine_config *config);
 /* Adds to what net_engine_reason says. */
 void net_engine_note(struct net_engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes a feature out of force because the kernel, a policy or a limit does not allow it, for an operator to read. */

@@ -27,7 +27,7 @@ struct net_socket_facts {
     char congestion[NET_CONGESTION_BYTES];
     char interface[NET_INTERFACE_BYTES];           /* that carries the connection; "": unknown */
     uint32_t send_buffer_bytes, recv_buffer_bytes; /* as the kernel counts them, its own overhead included */
-    uint32_t notsent_lowat_bytes;                  /* UINT32_MAX: no limit */
+    uint32_t notsent_lowat_bytes;                  /* 0: none of its own (net.ipv4.tcp_notsent_lowat holds) */
     bool nodelay;
     uint32_t mss_bytes, mtu_bytes; /* of segments sent; of the path, as seen so far */
     enum net_offload offload[NET_OFFLOAD_KINDS];

@@ -434,7 +434,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
         return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory");
     engine->base.ops = &uring_ops;
     engine->base.name = net_rung_word(choice->kind == NET_ENGINE_AUTO ? NET_ENGINE_URING : choice->kind);
-    engine->base.features = net_engine_choice_features(choice);
+    engine->base.features = net_engine_wanted(choice, config);
     engine->napi_us = choice->option_us[NET_OPTION_INDEX_NAPI];
     engine->min_wait_us = choice->option_us[NET_OPTION_INDEX_MIN_WAIT];
     engine->wake.fd = -1;

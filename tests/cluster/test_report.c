@@ -37,7 +37,6 @@ static struct cluster_report make_report(uint32_t nodes)
                                                          .interface = "eth0",
                                                          .send_buffer_bytes = 1 << (20 + i),
                                                          .recv_buffer_bytes = 131072,
-                                                         .notsent_lowat_bytes = UINT32_MAX,
                                                          .nodelay = true,
                                                          .mss_bytes = 1448,
                                                          .mtu_bytes = 1500,

@@ -146,11 +146,12 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
     struct sim_worker *worker = &cluster->worker[w];
     const uint32_t per_node = cluster->job->workers_per_node;
     struct sim_node *node = &cluster->node[w / per_node];
-    const struct net_engine_config engine_config = {.sockets_max = cluster->workers + 8,
-                                                    .file_ops_max = 32,
-                                                    .recv_chunk_bytes = cluster->plan.settings.recv_chunk_bytes,
-                                                    .recv_chunk_count = cluster->plan.settings.recv_chunk_count,
-                                                    .governor = node->governor};
+    const struct net_engine_config engine_config = {
+        .sockets_max = cluster->workers + 8,
+        .file_ops_max = 32,
+        .recv_chunk_bytes = cluster->plan.settings.recv_chunk_bytes ?: NET_CHUNK_BYTES,
+        .recv_chunk_count = cluster->plan.settings.recv_chunk_count ?: NET_CHUNK_COUNT,
+        .governor = node->governor};
     enum base_status status = net_sim_engine_open(cluster->world, &engine_config, &worker->engine, error);
     if (status == BASE_OK)
         status = net_engine_enable(worker->engine, error);
