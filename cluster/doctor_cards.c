@@ -112,7 +112,7 @@ void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_
     if (tried && tried->state == NET_PROBE_STATE_WORKS)
         say(path, DOCTOR_ZERO_COPY_WORKS, "its last queue could be bound");
     else if (stays_here(card) || !card->physical)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "not a card");
+        say(path, DOCTOR_ZERO_COPY_CANNOT, "%s", tried ? tried->why : "not a card");
     else if (!driver_lends_queues(card->driver) && tried)
         say(path, DOCTOR_ZERO_COPY_CANNOT, "%s: %s", *card->driver ? card->driver : "no driver", tried->why);
     else if (!driver_lends_queues(card->driver))

@@ -7,7 +7,7 @@
 #include "cluster/message.h"
 #include "cluster/report.h"
 
-enum { PRINT_COLUMNS = 100, PRINT_INDENT = 12 };
+enum { PRINT_COLUMNS = 100, PRINT_INDENT = 12, PRINT_VIRTUAL_MAX = 4 };
 
 /* Words that wrap below each other. */
 struct paragraph {
@@ -211,6 +211,12 @@ static void print_path(struct paragraph *paragraph, const char *what, const stru
     end(paragraph);
 }
 
+/* Of this machine alone, and not asked for. */
+static bool is_virtual(const struct doctor_card *card)
+{
+    return !card->physical && !card->receive_tried;
+}
+
 static void print_card(struct paragraph *paragraph, const struct doctor_facts *facts, const struct doctor_card *card)
 {
     struct doctor_path path;
@@ -235,8 +241,8 @@ static void print_card(struct paragraph *paragraph, const struct doctor_facts *f
         add(paragraph, "data split %s%s", doctor_switch_word(card->data_split), card->xdp ? ", XDP" : "");
     }
     end(paragraph);
-    if (card->loopback && !card->receive_tried)
-        return;
+    if (is_virtual(card))
+        return; /* nothing that zero-copy could be about */
     doctor_judge_send(facts, card, &path);
     print_path(paragraph, "send", &path);
     doctor_judge_receive(facts, card, &path);
@@ -245,20 +251,25 @@ static void print_card(struct paragraph *paragraph, const struct doctor_facts *f
 
 static void print_cards(struct paragraph *paragraph, const struct doctor_facts *facts)
 {
-    uint32_t down = 0;
+    uint32_t down = 0, virtual = 0;
     for (uint32_t i = 0; i < facts->card_count; i++) {
-        if (facts->card[i].up || facts->card[i].receive_tried)
-            print_card(paragraph, facts, &facts->card[i]);
-        else
+        const struct doctor_card *card = &facts->card[i];
+        if (!card->up && !card->receive_tried)
             down++;
+        else if (!is_virtual(card) || virtual ++ < PRINT_VIRTUAL_MAX)
+            print_card(paragraph, facts, card);
     }
-    if (down + facts->cards_left_out > 0) {
-        begin(paragraph, "others");
-        add(paragraph, "%u interfaces that are down or have no carrier", down);
-        if (facts->cards_left_out > 0)
-            add(paragraph, "and %u more that were not looked at", facts->cards_left_out);
-        end(paragraph);
-    }
+    const uint32_t hidden = virtual > PRINT_VIRTUAL_MAX ? virtual - PRINT_VIRTUAL_MAX : 0;
+    if (down + hidden + facts->cards_left_out == 0)
+        return;
+    begin(paragraph, "others");
+    if (down > 0)
+        add(paragraph, "%u down or without a carrier%s", down, hidden + facts->cards_left_out > 0 ? "," : "");
+    if (hidden > 0)
+        add(paragraph, "%u more that are virtual%s", hidden, facts->cards_left_out > 0 ? "," : "");
+    if (facts->cards_left_out > 0)
+        add(paragraph, "%u that were not looked at", facts->cards_left_out);
+    end(paragraph);
 }
 
 static void print_findings(struct paragraph *paragraph, const struct doctor_findings *findings)

@@ -509,6 +509,27 @@ static void text_for_people(void **state)
     free(text);
 }
 
+/* A host of many containers has its cards shown, and a number for the rest. */
+static void many_virtual_interfaces_are_counted(void **state)
+{
+    (void)state;
+    for (uint32_t i = 2; i < 60; i++) {
+        facts.card[i] = (struct doctor_card){.index = i, .up = true, .kind = "veth", .mtu = 1500};
+        snprintf(facts.card[i].name, sizeof facts.card[i].name, "v%u", i);
+    }
+    facts.card_count = 60;
+    facts.card[59].up = false;
+    char *text = printed();
+    assert_non_null(strstr(text, "\neth1 "));
+    assert_non_null(strstr(text, "\nv2 "));
+    assert_null(strstr(text, "\nv20 "));
+    assert_non_null(strstr(text, "1 down or without a carrier, 54 more that are virtual"));
+    free(text);
+    json_t *object = loaded();
+    assert_int_equal(json_array_size(json_object_get(object, "interfaces")), 60);
+    json_decref(object);
+}
+
 /* Of this machine nothing certain is known but what every Linux has. */
 static void facts_of_this_machine(void **state)
 {
@@ -556,6 +577,7 @@ int main(void)
         cmocka_unit_test_setup(json_of_findings, all_is_well),
         cmocka_unit_test_setup(json_of_a_machine_that_tells_nothing, all_is_well),
         cmocka_unit_test_setup(text_for_people, all_is_well),
+        cmocka_unit_test_setup(many_virtual_interfaces_are_counted, all_is_well),
         cmocka_unit_test_setup(facts_of_this_machine, all_is_well),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
