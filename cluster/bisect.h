@@ -15,6 +15,7 @@ enum {
     CLUSTER_BISECT_WINDOWS_MAX = 1024,
     CLUSTER_BISECT_STREAMS_MAX = 65536,
     CLUSTER_BISECT_CUTS_MAX = 100000,
+    CLUSTER_BISECT_RACKS_MAX = 4096,
     CLUSTER_INTERFACE_BYTES_MAX = 15
 };
 #define CLUSTER_BISECT_WINDOW_NS (UINT64_C(100) * BASE_NS_PER_MS)
@@ -47,12 +48,36 @@ enum cluster_bisect_cuts {
     CLUSTER_BISECT_LEAST
 };
 
+/* Which rack a node is in, by their names. Owned by whoever owns the request. */
+struct cluster_bisect_rack {
+    char *node, *rack;
+};
+
 struct cluster_bisect_request {
     uint64_t duration_ns; /* of each step; 0: a second */
     enum cluster_bisect_cuts cuts;
     uint32_t cut_count; /* COUNT */
     uint32_t streams;   /* connections that a flow uses; 0: one per worker */
+    uint32_t rack_count;
+    struct cluster_bisect_rack *rack; /* nodes that are not named are alone in theirs */
 };
+
+/* X(name, word): why a cut is measured. */
+#define CLUSTER_BISECT_ORIGIN_LIST(X)                                                                                  \
+    X(EVERY, "every") /* every cut is */                                                                               \
+    X(RACKS, "racks") /* it keeps racks together */                                                                    \
+    X(GROUP, "group") /* a half is a node and those best connected with it */                                          \
+    X(RANDOM, "random")                                                                                                \
+    X(SEARCH, "search") /* the smallest so far, with two nodes exchanged */
+
+enum cluster_bisect_origin {
+#define X(name, word) CLUSTER_BISECT_ORIGIN_##name,
+    CLUSTER_BISECT_ORIGIN_LIST(X)
+#undef X
+        CLUSTER_BISECT_ORIGIN_COUNT
+};
+/* "random"; never NULL. */
+const char *cluster_bisect_origin_word(enum cluster_bisect_origin origin);
 
 /* From one node to another, by their numbers in the plan. */
 struct cluster_flow {
@@ -61,8 +86,9 @@ struct cluster_flow {
 
 struct cluster_bisect_step {
     enum cluster_bisect_kind kind;
-    uint32_t node;       /* INCAST, OUTCAST: which; ROUND: its number */
-    const uint8_t *half; /* CUT: 0 or 1 for each node, node 0 in half 0; else NULL */
+    uint32_t node;                     /* INCAST, OUTCAST: which; ROUND: its number */
+    const uint8_t *half;               /* CUT: 0 or 1 for each node, node 0 in half 0; else NULL */
+    enum cluster_bisect_origin origin; /* CUT */
     uint32_t flow_count;
     const struct cluster_flow *flow;
 };
@@ -96,6 +122,8 @@ struct cluster_measured {
     uint64_t verified_bytes;             /* of received_bytes: compared with what was sent */
     uint64_t retransmits;                /* segments sent again in this step; UINT64_MAX: the kernel does not tell */
     uint64_t cpu_user_ns, cpu_system_ns; /* of the workers */
+    uint32_t host_busy_permille;         /* of all processors of the node's machine, whoever kept them busy */
+    uint32_t host_processors;
     uint32_t mtu, segment_bytes; /* the smallest of its connections; segment: payload of a full one. 0: unknown */
 };
 

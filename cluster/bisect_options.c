@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "cluster/bisect_racks.h"
 #include "cluster/bisect_rate.h"
 
 enum bisect_key {
@@ -12,6 +13,7 @@ enum bisect_key {
     KEY_STREAMS,
     KEY_ENGINES,
     KEY_SOCKETS,
+    KEY_RACKS,
     KEY_LINK_RATE,
     KEY_HTML
 };
@@ -27,6 +29,10 @@ const struct argp_option bisect_options[] = {
      GROUP_WHAT},
     {"streams", KEY_STREAMS, "S", 0,
      "Connections from one node to another, at most one for each pair of their workers (default: one per worker)",
+     GROUP_WHAT},
+    {"racks", KEY_RACKS, "FILE", 0,
+     "A line for each node, its name first and rack=NAME somewhere behind it: cuts that keep racks together are tried "
+     "first",
      GROUP_WHAT},
     {.doc = "Execution:", .group = GROUP_HOW},
     {"engine", KEY_ENGINES, "ENGINE[,ENGINE...]", 0,
@@ -107,6 +113,8 @@ enum base_status bisect_option_read(struct client_reader *reader, int key, const
         return BASE_OK;
     case KEY_ENGINES:
         return read_engines(text, &args->bisect, reader->error);
+    case KEY_RACKS:
+        return bisect_racks_read(text, request, reader->error);
     case KEY_SOCKETS:
         return net_socket_settings_parse(text, &args->submit.settings.socket, reader->error);
     case KEY_LINK_RATE:

@@ -8,9 +8,14 @@
 #include "base/random.h"
 
 enum {
-    PLAN_GROUPS_MAX = 8,  /* cuts around groups of nodes */
-    PLAN_LEAST_CUTS = 64, /* that the search for the smallest may measure */
-    PLAN_DRAWS_MAX = 64   /* for a cut that was not measured yet */
+    PLAN_RACKS_MAX = 16,    /* cuts that keep racks together */
+    PLAN_RACKS_UNITED = 16, /* racks whose unions are tried */
+    PLAN_GROUPS_MAX = 8,    /* cuts around groups of nodes */
+    PLAN_LEAST_CUTS = 64,   /* that the search for the smallest may measure */
+    PLAN_PAIR_REPEATS = 2,  /* of a pair that comes out low; of all of them, as many as there are nodes */
+    PLAN_CUT_REPEATS = 4,   /* of the cuts that come out smallest */
+    PLAN_LOW_PERCENT = 95,  /* below this share of the median something is measured again */
+    PLAN_DRAWS_MAX = 64     /* for a cut that was not measured yet */
 };
 /* What a step takes besides its time: telling, and emptying the senders' buffers. */
 #define PLAN_STEP_OVERHEAD_NS (UINT64_C(60) * BASE_NS_PER_MS)
@@ -24,15 +29,25 @@ struct cluster_bisect_plan {
     uint32_t cut_limit;
     struct cluster_bisect_step step;
     struct cluster_flow *flow; /* room for all ordered pairs */
+    uint64_t *pair_bytes;      /* by flow in the order of pairs: the best that each brought alone */
+    uint8_t *pair_repeats;     /* how often it came again */
+    uint32_t pair_at;          /* the pair that the step measures */
+    uint64_t *sorted;          /* room for medians */
     uint64_t *round_bytes;     /* nodes * nodes: what each pair brought in its round */
     struct base_random random;
     /* cuts measured: cut_count times nodes bytes */
     uint8_t *cuts;
-    uint32_t cut_count;
+    uint64_t *cut_bytes; /* the best of each */
+    enum cluster_bisect_origin *cut_origin;
+    uint32_t cut_count, cut_at, cut_repeats; /* cut_at: the one that the step measures */
+    bool cuts_done;
     uint8_t *best; /* the smallest so far */
     uint64_t best_bytes;
-    uint32_t group;  /* next node to look around of */
-    uint32_t misses; /* exchanges in a row that made nothing smaller */
+    uint32_t *rack;                             /* of each node; NULL: not known */
+    uint32_t rack_count, rack_mask, rack_first; /* the next ones to put together, or to begin with */
+    uint32_t groups;                            /* measured */
+    uint32_t group;                             /* next node to look around of */
+    uint32_t misses;                            /* exchanges in a row that made nothing smaller */
 };
 
 const char *cluster_bisect_kind_word(enum cluster_bisect_kind kind)
@@ -43,6 +58,16 @@ const char *cluster_bisect_kind_word(enum cluster_bisect_kind kind)
 #undef X
     };
     return (unsigned)kind < CLUSTER_BISECT_KIND_COUNT ? words[kind] : "unknown";
+}
+
+const char *cluster_bisect_origin_word(enum cluster_bisect_origin origin)
+{
+    static const char *const words[] = {
+#define X(name, word) word,
+        CLUSTER_BISECT_ORIGIN_LIST(X)
+#undef X
+    };
+    return (unsigned)origin < CLUSTER_BISECT_ORIGIN_COUNT ? words[origin] : "unknown";
 }
 
 uint64_t cluster_bisect_warmup_ns(uint64_t duration_ns)
@@ -111,8 +136,21 @@ static void choose_cuts(struct cluster_bisect_plan *plan)
     plan->cut_limit = (uint32_t)base_min_u64(plan->cut_limit, all);
 }
 
+/* Without memory for them racks are not known: the search goes on without. */
+static void take_racks(struct cluster_bisect_plan *plan, const uint32_t *rack)
+{
+    plan->rack = rack ? calloc(plan->nodes, sizeof *plan->rack) : NULL;
+    for (uint32_t i = 0; plan->rack && i < plan->nodes; i++) {
+        plan->rack[i] = rack[i];
+        if (rack[i] >= plan->rack_count)
+            plan->rack_count = rack[i] + 1;
+    }
+    plan->rack_mask = 1;
+}
+
 enum base_status cluster_bisect_plan_open(const struct cluster_bisect_request *request, uint32_t nodes,
-                                          struct cluster_bisect_plan **plan, struct base_error *error)
+                                          const uint32_t *rack, struct cluster_bisect_plan **plan,
+                                          struct base_error *error)
 {
     const enum base_status status = check(request, nodes, error);
     if (status != BASE_OK)
@@ -131,12 +169,19 @@ enum base_status cluster_bisect_plan_open(const struct cluster_bisect_request *r
     base_random_seed(&made->random, nodes);
     made->flow = calloc((size_t)nodes * nodes, sizeof *made->flow);
     made->round_bytes = calloc((size_t)nodes * nodes, sizeof *made->round_bytes);
+    made->pair_bytes = calloc((size_t)nodes * nodes, sizeof *made->pair_bytes);
+    made->pair_repeats = calloc((size_t)nodes * nodes, sizeof *made->pair_repeats);
+    made->sorted = calloc((size_t)nodes * nodes + made->cut_limit, sizeof *made->sorted);
+    made->cut_bytes = calloc((size_t)made->cut_limit + 1, sizeof *made->cut_bytes);
+    made->cut_origin = calloc((size_t)made->cut_limit + 1, sizeof *made->cut_origin);
     made->cuts = calloc((size_t)made->cut_limit + 1, nodes);
     made->best = calloc(1, nodes);
-    if (!made->flow || !made->round_bytes || !made->cuts || !made->best) {
+    if (!made->flow || !made->round_bytes || !made->cuts || !made->best || !made->pair_bytes || !made->pair_repeats ||
+        !made->sorted || !made->cut_bytes || !made->cut_origin) {
         cluster_bisect_plan_close(made);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the schedule of a measurement of %u nodes", nodes);
     }
+    take_racks(made, rack);
     *plan = made;
     return BASE_OK;
 }
@@ -146,19 +191,36 @@ void cluster_bisect_plan_close(struct cluster_bisect_plan *plan)
     if (!plan)
         return;
     free(plan->flow);
+    free(plan->pair_bytes);
+    free(plan->pair_repeats);
+    free(plan->sorted);
     free(plan->round_bytes);
+    free(plan->cut_bytes);
+    free(plan->cut_origin);
     free(plan->cuts);
     free(plan->best);
+    free(plan->rack);
     free(plan);
 }
 
 /* ---- steps of known number ---- */
 
+static uint32_t pairs_of(const struct cluster_bisect_plan *plan)
+{
+    return plan->nodes * (plan->nodes - 1);
+}
+
+static int compare_bytes(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
 static uint32_t steps_of(const struct cluster_bisect_plan *plan, enum cluster_bisect_kind kind)
 {
     switch (kind) {
     case CLUSTER_BISECT_PAIR:
-        return plan->pairs ? plan->nodes * (plan->nodes - 1) : 0;
+        return plan->pairs ? pairs_of(plan) + plan->nodes : 0;
     case CLUSTER_BISECT_ROUND:
         return plan->rounds;
     case CLUSTER_BISECT_ALL_TO_ALL:
@@ -167,8 +229,28 @@ static uint32_t steps_of(const struct cluster_bisect_plan *plan, enum cluster_bi
     case CLUSTER_BISECT_OUTCAST:
         return plan->nodes;
     default:
-        return plan->cut_limit;
+        return plan->cut_limit + PLAN_CUT_REPEATS;
     }
+}
+
+/* The least that needs no second look: of values[0..count), which are copied. */
+static uint64_t low_mark(struct cluster_bisect_plan *plan, const uint64_t *values, uint32_t count)
+{
+    memcpy(plan->sorted, values, count * sizeof *values);
+    qsort(plan->sorted, count, sizeof *plan->sorted, compare_bytes);
+    return plan->sorted[count / 2] / 100 * PLAN_LOW_PERCENT;
+}
+
+/* The lowest pair that has not come again too often, or UINT32_MAX. */
+static uint32_t low_pair(struct cluster_bisect_plan *plan)
+{
+    const uint64_t mark = low_mark(plan, plan->pair_bytes, pairs_of(plan));
+    uint32_t lowest = UINT32_MAX;
+    for (uint32_t i = 0; i < pairs_of(plan); i++)
+        if (plan->pair_bytes[i] < mark && plan->pair_repeats[i] < PLAN_PAIR_REPEATS &&
+            (lowest == UINT32_MAX || plan->pair_bytes[i] < plan->pair_bytes[lowest]))
+            lowest = i;
+    return lowest;
 }
 
 static void add_flow(struct cluster_bisect_plan *plan, uint32_t from, uint32_t to)
@@ -176,10 +258,17 @@ static void add_flow(struct cluster_bisect_plan *plan, uint32_t from, uint32_t t
     plan->flow[plan->step.flow_count++] = (struct cluster_flow){.from = from, .to = to};
 }
 
-static void make_pair(struct cluster_bisect_plan *plan, uint32_t index)
+static bool make_pair(struct cluster_bisect_plan *plan, uint32_t step)
 {
+    const uint32_t index = step < pairs_of(plan) ? step : low_pair(plan);
+    if (index == UINT32_MAX)
+        return false;
+    if (step >= pairs_of(plan))
+        plan->pair_repeats[index]++;
     const uint32_t from = index / (plan->nodes - 1), other = index % (plan->nodes - 1);
     add_flow(plan, from, other < from ? other : other + 1);
+    plan->pair_at = index;
+    return true;
 }
 
 /* The circle method: one seat stays, the others move on by one each round. An odd number of nodes gets an empty seat,
@@ -275,6 +364,51 @@ static bool next_of_all(struct cluster_bisect_plan *plan, uint8_t *half)
     return true;
 }
 
+/* Whole racks that make a half: false when those of the mask do not. */
+static bool unite_racks(const struct cluster_bisect_plan *plan, uint32_t mask, uint8_t *half)
+{
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < plan->nodes; i++) {
+        half[i] = mask >> plan->rack[i] & 1;
+        size += half[i];
+    }
+    return size == plan->nodes / 2;
+}
+
+/* A half filled with rack after rack, from `first` on: at most one is torn apart. */
+static void fill_racks(const struct cluster_bisect_plan *plan, uint32_t first, uint8_t *half)
+{
+    uint32_t left = plan->nodes / 2;
+    memset(half, 0, plan->nodes);
+    for (uint32_t k = 0; k < plan->rack_count; k++)
+        for (uint32_t i = 0; i < plan->nodes && left > 0; i++)
+            if (plan->rack[i] == (first + k) % plan->rack_count) {
+                half[i] = 1;
+                left--;
+            }
+}
+
+/* Half of the nodes, racks kept together as far as that goes. */
+static bool next_racks(struct cluster_bisect_plan *plan, uint8_t *half)
+{
+    if (!plan->rack || plan->rack_count < 2 || plan->cut_count >= PLAN_RACKS_MAX)
+        return false;
+    const uint32_t masks = plan->rack_count <= PLAN_RACKS_UNITED ? 1U << plan->rack_count : 0;
+    while (plan->rack_mask < masks)
+        if (unite_racks(plan, plan->rack_mask++, half)) {
+            turn_round(plan, half);
+            if (!measured(plan, half))
+                return true;
+        }
+    while (plan->rack_first < plan->rack_count) {
+        fill_racks(plan, plan->rack_first++, half);
+        turn_round(plan, half);
+        if (!measured(plan, half))
+            return true;
+    }
+    return false;
+}
+
 static uint64_t closeness(const struct cluster_bisect_plan *plan, uint32_t a, uint32_t b)
 {
     return plan->round_bytes[(size_t)a * plan->nodes + b] + plan->round_bytes[(size_t)b * plan->nodes + a];
@@ -283,7 +417,7 @@ static uint64_t closeness(const struct cluster_bisect_plan *plan, uint32_t a, ui
 /* A node, and those best connected with it, make a half. */
 static bool next_group(struct cluster_bisect_plan *plan, uint8_t *half)
 {
-    while (plan->group < plan->nodes && plan->cut_count < PLAN_GROUPS_MAX) {
+    while (plan->group < plan->nodes && plan->groups < PLAN_GROUPS_MAX) {
         const uint32_t centre = plan->group++;
         memset(half, 0, plan->nodes);
         half[centre] = 1;
@@ -296,8 +430,10 @@ static bool next_group(struct cluster_bisect_plan *plan, uint8_t *half)
             half[closest] = 1;
         }
         turn_round(plan, half);
-        if (!measured(plan, half))
-            return true;
+        if (measured(plan, half))
+            continue;
+        plan->groups++;
+        return true;
     }
     return false;
 }
@@ -336,27 +472,62 @@ static bool draw_exchange(struct cluster_bisect_plan *plan, uint8_t *half)
     return false;
 }
 
-/* Groups; then, unless only the smallest is looked for, random cuts up to half of the number; then exchanges, until as
- * many in a row as there are nodes made nothing smaller. */
+/* Racks and groups; then, unless only the smallest is looked for, random cuts up to half of the number; then exchanges,
+ * until as many in a row as there are nodes made nothing smaller. */
 static bool next_of_search(struct cluster_bisect_plan *plan, uint8_t *half)
 {
+    enum cluster_bisect_origin *origin = &plan->cut_origin[plan->cut_count];
+    *origin = CLUSTER_BISECT_ORIGIN_RACKS;
+    if (next_racks(plan, half))
+        return true;
+    *origin = CLUSTER_BISECT_ORIGIN_GROUP;
     if (next_group(plan, half))
         return true;
     const bool least = plan->request.cuts == CLUSTER_BISECT_LEAST;
+    *origin = CLUSTER_BISECT_ORIGIN_RANDOM;
     if (!least && plan->cut_count < (plan->cut_limit + 1) / 2 && draw_cut(plan, half))
         return true;
+    *origin = CLUSTER_BISECT_ORIGIN_SEARCH;
     if (plan->misses < plan->nodes && draw_exchange(plan, half))
         return true;
+    *origin = CLUSTER_BISECT_ORIGIN_RANDOM;
     return !least && draw_cut(plan, half);
+}
+
+/* A cut that was not measured yet. */
+static bool next_cut(struct cluster_bisect_plan *plan)
+{
+    if (plan->cuts_done || plan->cut_count == plan->cut_limit)
+        return false;
+    uint8_t *half = &plan->cuts[(size_t)plan->cut_count * plan->nodes];
+    if (!(plan->searching ? next_of_search(plan, half) : next_of_all(plan, half)))
+        return false;
+    plan->cut_at = plan->cut_count++;
+    return true;
+}
+
+/* The smallest, when it is clearly smaller than the others. */
+static bool repeat_cut(struct cluster_bisect_plan *plan)
+{
+    plan->cuts_done = true;
+    if (plan->cut_count < 2 || plan->cut_repeats == PLAN_CUT_REPEATS)
+        return false;
+    const uint64_t mark = low_mark(plan, plan->cut_bytes, plan->cut_count);
+    plan->cut_at = 0;
+    for (uint32_t i = 1; i < plan->cut_count; i++)
+        if (plan->cut_bytes[i] < plan->cut_bytes[plan->cut_at])
+            plan->cut_at = i;
+    plan->cut_repeats++;
+    return plan->cut_bytes[plan->cut_at] < mark;
 }
 
 static bool make_cut(struct cluster_bisect_plan *plan)
 {
-    uint8_t *half = &plan->cuts[(size_t)plan->cut_count * plan->nodes];
-    if (!(plan->searching ? next_of_search(plan, half) : next_of_all(plan, half)))
+    if (!next_cut(plan) && !repeat_cut(plan))
         return false;
-    plan->cut_count++;
+    const uint8_t *half = &plan->cuts[(size_t)plan->cut_at * plan->nodes];
     plan->step.half = half;
+    plan->step.origin = plan->cut_origin[plan->cut_at];
     for (uint32_t from = 0; from < plan->nodes; from++)
         for (uint32_t to = 0; to < plan->nodes; to++)
             if (half[from] != half[to])
@@ -366,38 +537,55 @@ static bool make_cut(struct cluster_bisect_plan *plan)
 
 /* ---- the interface ---- */
 
-const struct cluster_bisect_step *cluster_bisect_plan_next(struct cluster_bisect_plan *plan)
+/* Step `index` of its kind; false: the kind has no more. */
+static bool make_step(struct cluster_bisect_plan *plan, uint32_t index)
 {
-    while (plan->kind < CLUSTER_BISECT_KIND_COUNT && plan->next >= steps_of(plan, plan->kind)) {
-        plan->kind++;
-        plan->next = 0;
-    }
-    if (plan->kind == CLUSTER_BISECT_KIND_COUNT)
-        return NULL;
-    const uint32_t index = plan->next++;
     plan->step = (struct cluster_bisect_step){.kind = plan->kind, .flow = plan->flow};
+    if (index >= steps_of(plan, plan->kind))
+        return false;
     switch (plan->kind) {
     case CLUSTER_BISECT_PAIR:
-        make_pair(plan, index);
-        break;
+        return make_pair(plan, index);
     case CLUSTER_BISECT_ROUND:
         make_round(plan, index);
-        break;
+        return true;
     case CLUSTER_BISECT_ALL_TO_ALL:
         make_all_to_all(plan);
-        break;
+        return true;
     case CLUSTER_BISECT_INCAST:
     case CLUSTER_BISECT_OUTCAST:
         make_cast(plan, index, plan->kind == CLUSTER_BISECT_INCAST);
-        break;
+        return true;
     default:
-        if (!make_cut(plan)) {
-            plan->next = plan->cut_limit;
-            return NULL;
-        }
-        break;
+        return make_cut(plan);
     }
-    return &plan->step;
+}
+
+const struct cluster_bisect_step *cluster_bisect_plan_next(struct cluster_bisect_plan *plan)
+{
+    while (plan->kind < CLUSTER_BISECT_KIND_COUNT) {
+        if (make_step(plan, plan->next)) {
+            plan->next++;
+            return &plan->step;
+        }
+        plan->kind++;
+        plan->next = 0;
+    }
+    return NULL;
+}
+
+static void cut_result(struct cluster_bisect_plan *plan, uint64_t sum)
+{
+    const bool first = plan->cut_bytes[plan->cut_at] == 0;
+    plan->cut_bytes[plan->cut_at] = base_max_u64(plan->cut_bytes[plan->cut_at], sum);
+    if (!first || plan->cuts_done)
+        return;
+    const bool smaller = plan->cut_count == 1 || sum < plan->best_bytes - plan->best_bytes / 50;
+    plan->misses = smaller ? 0 : plan->misses + 1;
+    if (plan->cut_count > 1 && sum >= plan->best_bytes)
+        return;
+    plan->best_bytes = sum;
+    memcpy(plan->best, plan->step.half, plan->nodes);
 }
 
 void cluster_bisect_plan_result(struct cluster_bisect_plan *plan, const uint64_t *flow_bytes)
@@ -408,14 +596,10 @@ void cluster_bisect_plan_result(struct cluster_bisect_plan *plan, const uint64_t
         if (plan->step.kind == CLUSTER_BISECT_ROUND)
             plan->round_bytes[(size_t)plan->flow[i].from * plan->nodes + plan->flow[i].to] = flow_bytes[i];
     }
-    if (plan->step.kind != CLUSTER_BISECT_CUT)
-        return;
-    const bool smaller = plan->cut_count == 1 || sum < plan->best_bytes - plan->best_bytes / 50;
-    plan->misses = smaller ? 0 : plan->misses + 1;
-    if (plan->cut_count > 1 && sum >= plan->best_bytes)
-        return;
-    plan->best_bytes = sum;
-    memcpy(plan->best, plan->step.half, plan->nodes);
+    if (plan->step.kind == CLUSTER_BISECT_PAIR)
+        plan->pair_bytes[plan->pair_at] = base_max_u64(plan->pair_bytes[plan->pair_at], sum);
+    if (plan->step.kind == CLUSTER_BISECT_CUT)
+        cut_result(plan, sum);
 }
 
 uint32_t cluster_bisect_plan_steps(const struct cluster_bisect_plan *plan)
@@ -423,7 +607,7 @@ uint32_t cluster_bisect_plan_steps(const struct cluster_bisect_plan *plan)
     uint32_t steps = 0;
     for (int kind = 0; kind < CLUSTER_BISECT_KIND_COUNT; kind++)
         steps += steps_of(plan, (enum cluster_bisect_kind)kind);
-    return steps;
+    return steps - (plan->cut_limit < 2 ? PLAN_CUT_REPEATS : 0);
 }
 
 uint64_t cluster_bisect_plan_expected_ns(const struct cluster_bisect_plan *plan)

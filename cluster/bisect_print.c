@@ -48,14 +48,30 @@ static void print_matrix(const struct bisect_summary *summary, const double *mat
     }
 }
 
+static void print_all_to_all(const struct bisect_summary *summary, FILE *to)
+{
+    char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
+    fprintf(to,
+            "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst 100 ms: "
+            "%s)\n",
+            rate(summary->all_to_all, a), rate(summary->all_to_all_worst, b));
+    fprintf(to,
+            "  busbw %s: what a node sends to others, of %u nodes the mean (algbw x (n-1)/n, where algbw would count "
+            "its own share, too)\n",
+            rate(summary->all_to_all / summary->nodes, a), summary->nodes);
+    const struct bisect_run *run = summary->run;
+    for (uint32_t i = 0; i < run->count; i++)
+        for (uint32_t n = 0; run->measurement[i].kind == CLUSTER_BISECT_ALL_TO_ALL && n < summary->nodes; n++)
+            fprintf(to, "  %-10.9s sends %s, receives %s\n", name_of(summary, n),
+                    rate(bisect_rate_node(run, &run->measurement[i], n, true), a),
+                    rate(bisect_rate_node(run, &run->measurement[i], n, false), b));
+}
+
 static void print_casts(const struct bisect_summary *summary, FILE *to)
 {
     char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
     if (summary->all_to_all >= 0)
-        fprintf(to,
-                "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst 100 ms: "
-                "%s)\n",
-                rate(summary->all_to_all, a), rate(summary->all_to_all_worst, b));
+        print_all_to_all(summary, to);
     if (!any_known(summary->incast, summary->nodes))
         return;
     fprintf(to, "\nincast: all others send to the node; outcast: the node sends to all others\n");
@@ -71,6 +87,8 @@ static void print_cut(const struct bisect_summary *summary, const struct bisect_
     bisect_half_words(summary->run, cut->from, 1, half[1], sizeof half[1]);
     const struct bisect_cost cost = bisect_cost(cut->from);
     fprintf(to, "  {%s} | {%s}  %s (worst 100 ms: %s", half[0], half[1], rate(cut->rate, a), rate(cut->worst, b));
+    if (cut->from->origin != CLUSTER_BISECT_ORIGIN_EVERY)
+        fprintf(to, "; by %s", cluster_bisect_origin_word(cut->from->origin));
     if (cut->ideal > 0)
         fprintf(to, "; %.1f %% of ideal", 100 * cut->rate / cut->ideal);
     if (cost.retransmits >= 0)
@@ -88,14 +106,15 @@ static void print_cuts(const struct bisect_summary *summary, FILE *to)
         print_cut(summary, &summary->cut[i], to);
     if (summary->cut_count > CUTS_MAX)
         fprintf(to, "  ... and %u more: --json has all\n", summary->cut_count - CUTS_MAX);
-    char text[BISECT_RATE_BYTES];
+    char text[BISECT_RATE_BYTES], links[BISECT_RATE_BYTES];
     const struct bisect_cut *least = &summary->cut[summary->minimum];
     fprintf(to, "bisection bandwidth: the smallest of these cuts\n");
     print_cut(summary, least, to);
     fprintf(to, "median of the cuts\n  %s\n", rate(summary->median, text));
     fprintf(to, "ideal of the smallest: twice the smaller sum of a half's link rates, times what of it is payload\n  ");
     if (least->ideal > 0)
-        fprintf(to, "%s (%.2f %% payload at MTU %u)\n", rate(least->ideal, text), 100 * summary->share, summary->mtu);
+        fprintf(to, "%s, of %s on the links, times %u/%u at MTU %u\n", rate(least->ideal, text),
+                rate(least->links, links), summary->segment_bytes, summary->mtu + 14, summary->mtu);
     else
         fprintf(to, "unknown: the cards do not say their rate; --link-rate=RATE says it\n");
 }

@@ -33,7 +33,7 @@ void bisect_rate_format(double bits_per_second, char *text)
         return;
     }
     size_t unit = 0;
-    while (bits_per_second >= 999.95 && unit + 1 < sizeof names / sizeof *names) {
+    while (bits_per_second >= 999.5 && unit + 1 < sizeof names / sizeof *names) {
         bits_per_second /= 1000;
         unit++;
     }

@@ -1,11 +1,15 @@
 #include "cluster/bisect_summary.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* On an Ethernet wire, a frame's bytes besides what the MTU counts: preamble, header, check sequence and gap. */
-enum { WIRE_BYTES = 38 };
+/* A frame's bytes besides what the MTU counts: the Ethernet header. */
+enum { FRAME_HEADER_BYTES = 14 };
+/* When a machine counts as busy, and how much of it our workers' must be. */
+enum { HOST_BUSY_PERMILLE = 900 };
+#define HOST_OURS 0.4
 
 /* ---- what was told ---- */
 
@@ -76,6 +80,16 @@ double bisect_rate(const struct bisect_run *run, const struct cluster_measuremen
     return bits_per_second(bytes, run->schedule.duration_ns);
 }
 
+double bisect_rate_node(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t node,
+                        bool sending)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < measurement->flow_count; i++)
+        if ((sending ? measurement->flow[i].from : measurement->flow[i].to) == node)
+            bytes += measurement->flow_bytes[i];
+    return bits_per_second(bytes, run->schedule.duration_ns);
+}
+
 double bisect_rate_worst(const struct bisect_run *run, const struct cluster_measurement *measurement)
 {
     if (measurement->window_count == 0)
@@ -94,6 +108,15 @@ struct bisect_cost bisect_cost(const struct cluster_measurement *measurement)
         .gib = gib,
         .cpu_seconds_per_gib = gib > 0 ? cpu / gib : BISECT_UNKNOWN,
         .retransmits = measurement->retransmits == UINT64_MAX ? BISECT_UNKNOWN : (double)measurement->retransmits};
+}
+
+/* A machine that was busy all the time, and with our work: the nodes may share it, so all their workers count. */
+bool bisect_processor_bound(const struct bisect_run *run, const struct cluster_measurement *measurement)
+{
+    const double seconds = (double)(run->schedule.duration_ns + run->schedule.warmup_ns) / 1e9;
+    const double cpu = (double)(measurement->cpu_user_ns + measurement->cpu_system_ns) / 1e9;
+    return measurement->host_busy_permille >= HOST_BUSY_PERMILLE && seconds > 0 &&
+           cpu / seconds >= HOST_OURS * measurement->host_processors;
 }
 
 void bisect_half_words(const struct bisect_run *run, const struct cluster_measurement *measurement, uint8_t half,
@@ -173,8 +196,21 @@ static void judge_cut(const struct bisect_summary *summary, struct bisect_cut *c
         best_send[half] += best_of(summary, i, true);
         best_receive[half] += best_of(summary, i, false);
     }
+    cut->links = known ? crossing(send, receive) : BISECT_UNKNOWN;
     cut->ideal = known ? crossing(send, receive) * summary->share : BISECT_UNKNOWN;
     cut->reachable = crossing(best_send, best_receive);
+}
+
+/* Of a cut that was measured again, the better counts. */
+static void take_cut(struct bisect_summary *summary, const struct cluster_measurement *told, double rate)
+{
+    uint32_t at = 0;
+    while (at < summary->cut_count && memcmp(summary->cut[at].from->half, told->half, told->half_size) != 0)
+        at++;
+    if (at < summary->cut_count && summary->cut[at].rate >= rate)
+        return;
+    summary->cut[at] = (struct bisect_cut){.from = told, .rate = rate, .worst = bisect_rate_worst(summary->run, told)};
+    summary->cut_count += at == summary->cut_count;
 }
 
 static void take_measurement(struct bisect_summary *summary, const struct cluster_measurement *told)
@@ -185,8 +221,10 @@ static void take_measurement(struct bisect_summary *summary, const struct cluste
     switch (told->kind) {
     case CLUSTER_BISECT_PAIR:
     case CLUSTER_BISECT_ROUND:
-        for (uint32_t i = 0; i < told->flow_count; i++)
-            matrix[(size_t)told->flow[i].from * summary->nodes + told->flow[i].to] = bisect_rate_flow(run, told, i);
+        for (uint32_t i = 0; i < told->flow_count; i++) {
+            double *best = &matrix[(size_t)told->flow[i].from * summary->nodes + told->flow[i].to];
+            *best = fmax(*best, bisect_rate_flow(run, told, i));
+        }
         break;
     case CLUSTER_BISECT_ALL_TO_ALL:
         summary->all_to_all = rate;
@@ -199,8 +237,7 @@ static void take_measurement(struct bisect_summary *summary, const struct cluste
         summary->outcast[told->node] = rate;
         break;
     default:
-        summary->cut[summary->cut_count++] =
-            (struct bisect_cut){.from = told, .rate = rate, .worst = bisect_rate_worst(run, told)};
+        take_cut(summary, told, rate);
         break;
     }
 }
@@ -223,11 +260,12 @@ static void add_cost(struct bisect_summary *summary)
         if (told->segment_bytes && (!summary->segment_bytes || told->segment_bytes < summary->segment_bytes))
             summary->segment_bytes = told->segment_bytes;
     }
+    summary->bytes = received;
     summary->cost.gib = (double)received / (double)(1 << 30);
     summary->cost.cpu_seconds_per_gib = received ? (double)cpu_ns / 1e9 / summary->cost.gib : BISECT_UNKNOWN;
     summary->verified = summary->verified_bytes > 0; /* bytes that differed would have ended the job */
     if (summary->mtu && summary->segment_bytes && summary->segment_bytes < summary->mtu)
-        summary->share = (double)summary->segment_bytes / (double)(summary->mtu + WIRE_BYTES);
+        summary->share = (double)summary->segment_bytes / (double)(summary->mtu + FRAME_HEADER_BYTES);
 }
 
 static void find_slow(struct bisect_summary *summary, double *scratch)
@@ -267,6 +305,20 @@ static void find_slow(struct bisect_summary *summary, double *scratch)
             summary->slow_node = i;
         }
     }
+}
+
+static void judge_processors(struct bisect_summary *summary, double *scratch)
+{
+    size_t steps = 0, bound = 0;
+    for (uint32_t i = 0; i < summary->run->count; i++) {
+        const struct cluster_measurement *told = &summary->run->measurement[i];
+        if (told->kind != CLUSTER_BISECT_PAIR && told->kind != CLUSTER_BISECT_ROUND && told->kind != CLUSTER_BISECT_CUT)
+            continue;
+        scratch[steps++] = told->host_busy_permille / 1000.0;
+        bound += bisect_processor_bound(summary->run, told);
+    }
+    summary->processor_bound = steps ? (double)bound / (double)steps : 0;
+    summary->host_busy = median_of(scratch, steps);
 }
 
 static void judge_cuts(struct bisect_summary *summary, double *scratch)
@@ -334,6 +386,7 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
         add_cost(summary);
         find_slow(summary, scratch);
         judge_cuts(summary, scratch);
+        judge_processors(summary, scratch);
         bisect_verdict(summary);
     }
     free(scratch);

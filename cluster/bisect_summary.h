@@ -30,9 +30,9 @@ struct bisect_cost {
 
 struct bisect_cut {
     const struct cluster_measurement *from;
-    double rate, worst; /* worst: of its windows */
-    double ideal;
-    double reachable; /* what the nodes reached in pairs, were the network between them without limit */
+    double rate, worst;  /* worst: of its windows */
+    double ideal, links; /* links: twice the smaller sum of a half's link rates */
+    double reachable;    /* what the nodes reached in pairs, were the network between them without limit */
 };
 
 struct bisect_summary {
@@ -56,8 +56,10 @@ struct bisect_summary {
     bool slow_card_sends;
     uint32_t slow_node; /* ... in both together */
     struct bisect_cost cost;
+    double processor_bound; /* share of the pairs' and cuts' steps that the processors limited */
+    double host_busy;       /* the median of the busiest machine's share of busy time over those */
     bool verified;
-    uint64_t verified_bytes;
+    uint64_t bytes, verified_bytes;
     char verdict[768];
 };
 
@@ -72,10 +74,15 @@ void bisect_verdict(struct bisect_summary *summary);
 /* Payload of a measurement in bits per second; and of its worst window. */
 double bisect_rate(const struct bisect_run *run, const struct cluster_measurement *measurement);
 double bisect_rate_worst(const struct bisect_run *run, const struct cluster_measurement *measurement);
+/* What a node sends, or receives, of it. */
+double bisect_rate_node(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t node,
+                        bool sending);
 double bisect_rate_flow(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t flow);
 /* From one node to another: alone, or as the rounds had it where pairs alone were left out. */
 double bisect_pair_rate(const struct bisect_summary *summary, uint32_t from, uint32_t to);
 struct bisect_cost bisect_cost(const struct cluster_measurement *measurement);
+/* Were the processors, and not the network, what limited a step? */
+bool bisect_processor_bound(const struct bisect_run *run, const struct cluster_measurement *measurement);
 /* "n1 n2 n3", the nodes of a half. */
 void bisect_half_words(const struct bisect_run *run, const struct cluster_measurement *measurement, uint8_t half,
                        char *text, size_t text_bytes);

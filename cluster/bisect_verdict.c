@@ -130,6 +130,21 @@ static void praise(const struct bisect_summary *summary, struct sentence *to)
         say(to, ", the smallest %.1f %% of its ideal", 100 * least->rate / least->ideal);
 }
 
+/* The network may be what it likes when the machines cannot fill it. */
+static void blame_processors(const struct bisect_summary *summary, struct sentence *to)
+{
+    char median[BISECT_RATE_BYTES], least[BISECT_RATE_BYTES];
+    bisect_rate_format(summary->pair_median, median);
+    find(to);
+    say(to,
+        "the processors are the limit and not the network: they were %.0f %% busy, while pairs moved %s in the median",
+        100 * summary->host_busy, median);
+    if (summary->cut_count == 0)
+        return;
+    bisect_rate_format(summary->cut[summary->minimum].rate, least);
+    say(to, " and the smallest cut %s both ways", least);
+}
+
 static bool moved_nothing(const struct bisect_summary *summary)
 {
     for (uint32_t i = 0; i < summary->run->count; i++)
@@ -145,9 +160,15 @@ void bisect_verdict(struct bisect_summary *summary)
         say(&to, "Nothing was measured.");
         return;
     }
-    blame_nodes(summary, &to);
-    blame_ways(summary, &to);
-    blame_cut(summary, &to);
+    const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
+    if (summary->processor_bound > 0.5 ||
+        (least && slow(least->rate, least->reachable) && bisect_processor_bound(summary->run, least->from))) {
+        blame_processors(summary, &to);
+    } else {
+        blame_nodes(summary, &to);
+        blame_ways(summary, &to);
+        blame_cut(summary, &to);
+    }
     if (!to.blamed)
         praise(summary, &to);
     if (summary->run->report.report.error.status != BASE_OK || summary->run->report.kind != CLUSTER_MESSAGE_REPORT)

@@ -89,3 +89,24 @@ void cluster_card_find(const struct net_address *address, struct cluster_card *c
         card->bits_per_second = UINT64_C(1000000) * speed_of(fd, card->interface);
     close(fd);
 }
+
+void cluster_host_time(struct cluster_host_time *time)
+{
+    *time = (struct cluster_host_time){.processors = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN)};
+    FILE *file = fopen("/proc/stat", "r");
+    if (!file)
+        return;
+    unsigned long long user, nice, system, idle, waiting, hard, soft, stolen;
+    if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &waiting, &hard,
+               &soft, &stolen) == 8) {
+        time->busy = user + nice + system + hard + soft + stolen;
+        time->idle = idle + waiting;
+    }
+    fclose(file);
+}
+
+uint32_t cluster_host_busy_permille(const struct cluster_host_time *from, const struct cluster_host_time *to)
+{
+    const uint64_t busy = to->busy - from->busy, all = busy + to->idle - from->idle;
+    return all ? (uint32_t)(1000 * busy / all) : 0;
+}

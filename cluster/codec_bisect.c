@@ -16,6 +16,18 @@ Wire__BisectRequest *wire_put_bisect_request(struct wire_scratch *scratch, const
     wire->cuts = request->cuts;
     wire->cut_count = request->cut_count;
     wire->streams = request->streams;
+    Wire__Rack **list = wire_take(scratch, request->rack_count, sizeof(Wire__Rack *));
+    Wire__Rack *item = wire_take(scratch, request->rack_count, sizeof *item);
+    if (!list || !item)
+        return NULL;
+    for (uint32_t i = 0; i < request->rack_count; i++) {
+        wire__rack__init(&item[i]);
+        list[i] = &item[i];
+        item[i].node = wire_bytes(request->rack[i].node);
+        item[i].rack = wire_bytes(request->rack[i].rack);
+    }
+    wire->n_rack = request->rack_count;
+    wire->rack = list;
     return wire;
 }
 
@@ -33,6 +45,12 @@ void wire_get_bisect_request(struct wire_reader *reader, const Wire__BisectReque
     request->streams = wire_below(reader, "number of streams", wire->streams, CLUSTER_BISECT_STREAMS_MAX + 1);
     if ((request->cuts == CLUSTER_BISECT_COUNT) != (request->cut_count > 0))
         wire_refuse(reader, BASE_PROTOCOL, "the number of cuts and their kind contradict each other");
+    request->rack = wire_array(reader, "racks", wire->n_rack, CLUSTER_BISECT_RACKS_MAX, sizeof *request->rack);
+    request->rack_count = request->rack ? (uint32_t)wire->n_rack : 0;
+    for (uint32_t i = 0; i < request->rack_count; i++) {
+        request->rack[i].node = wire_text(reader, "a node's name", wire->rack[i]->node, CLUSTER_NAME_BYTES_MAX);
+        request->rack[i].rack = wire_text(reader, "a rack's name", wire->rack[i]->rack, CLUSTER_NAME_BYTES_MAX);
+    }
 }
 
 Wire__Card *wire_put_card(struct wire_scratch *scratch, const struct cluster_card *card)
@@ -121,6 +139,8 @@ Wire__Measured *wire_put_measured(struct wire_scratch *scratch, const struct clu
     wire->cpu_system_ns = measured->cpu_system_ns;
     wire->mtu = measured->mtu;
     wire->segment_bytes = measured->segment_bytes;
+    wire->host_busy_permille = measured->host_busy_permille;
+    wire->host_processors = measured->host_processors;
     return wire;
 }
 
@@ -149,6 +169,8 @@ void wire_get_measured(struct wire_reader *reader, const Wire__Measured *wire, s
     measured->cpu_system_ns = wire->cpu_system_ns;
     measured->mtu = wire->mtu;
     measured->segment_bytes = wire->segment_bytes;
+    measured->host_busy_permille = wire->host_busy_permille;
+    measured->host_processors = wire->host_processors;
 }
 
 Wire__Schedule *wire_put_schedule(struct wire_scratch *scratch, const struct cluster_schedule *schedule)
@@ -203,6 +225,7 @@ Wire__Measurement *wire_put_measurement(struct wire_scratch *scratch, const stru
     wire->step = measurement->step;
     wire->kind = measurement->kind;
     wire->node = measurement->node;
+    wire->origin = measurement->origin;
     wire->half = (ProtobufCBinaryData){measurement->half_size, measurement->half};
     wire->n_from = wire->n_to = wire->n_bytes = measurement->flow_count;
     wire->from = ends;
@@ -221,6 +244,8 @@ Wire__Measurement *wire_put_measurement(struct wire_scratch *scratch, const stru
     wire->cpu_system_ns = measurement->cpu_system_ns;
     wire->mtu = measurement->mtu;
     wire->segment_bytes = measurement->segment_bytes;
+    wire->host_busy_permille = measurement->host_busy_permille;
+    wire->host_processors = measurement->host_processors;
     return wire;
 }
 
@@ -247,6 +272,8 @@ void wire_get_measurement(struct wire_reader *reader, const Wire__Measurement *w
     measurement->kind =
         (enum cluster_bisect_kind)wire_below(reader, "kind of step", wire->kind, CLUSTER_BISECT_KIND_COUNT);
     measurement->node = wire_below(reader, "number of a node", wire->node, CLUSTER_NODES_MAX);
+    measurement->origin =
+        (enum cluster_bisect_origin)wire_below(reader, "origin of a cut", wire->origin, CLUSTER_BISECT_ORIGIN_COUNT);
     measurement->half = wire_array(reader, "nodes of a cut", wire->half.len, CLUSTER_NODES_MAX, 1);
     measurement->half_size = measurement->half ? (uint32_t)wire->half.len : 0;
     for (uint32_t i = 0; i < measurement->half_size; i++)
@@ -261,4 +288,6 @@ void wire_get_measurement(struct wire_reader *reader, const Wire__Measurement *w
     measurement->cpu_system_ns = wire->cpu_system_ns;
     measurement->mtu = wire->mtu;
     measurement->segment_bytes = wire->segment_bytes;
+    measurement->host_busy_permille = wire->host_busy_permille;
+    measurement->host_processors = wire->host_processors;
 }

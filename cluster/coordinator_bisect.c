@@ -62,6 +62,38 @@ static enum base_status send_schedule(struct cluster_coordinator *c, const struc
     return BASE_OK;
 }
 
+static const char *rack_of(const struct coordinator_job *job, uint32_t node)
+{
+    const struct cluster_bisect_request *request = &job->submit.bisect;
+    for (uint32_t i = 0; i < request->rack_count; i++)
+        if (strcmp(request->rack[i].node, job->node[node].node->hello.name) == 0)
+            return request->rack[i].rack;
+    return NULL;
+}
+
+/* Numbers the racks by their first nodes. */
+static enum base_status open_plan(const struct coordinator_job *job, struct coordinator_bisect *bisect,
+                                  struct base_error *error)
+{
+    uint32_t *rack = calloc(job->node_count, sizeof *rack);
+    if (!rack)
+        return no_memory(error);
+    uint32_t racks = 0;
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        const char *name = rack_of(job, i);
+        rack[i] = racks;
+        for (uint32_t k = 0; k < i && name && rack[i] == racks; k++)
+            if (rack_of(job, k) && strcmp(rack_of(job, k), name) == 0)
+                rack[i] = rack[k];
+        racks += rack[i] == racks;
+    }
+    const bool known = job->submit.bisect.rack_count > 0;
+    const enum base_status status =
+        cluster_bisect_plan_open(&job->submit.bisect, job->node_count, known ? rack : NULL, &bisect->plan, error);
+    free(rack);
+    return status;
+}
+
 enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct coordinator_job *job,
                                          struct base_error *error)
 {
@@ -70,7 +102,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
     if (!bisect)
         return no_memory(error);
     job->bisect = bisect;
-    const enum base_status status = cluster_bisect_plan_open(request, job->node_count, &bisect->plan, error);
+    const enum base_status status = open_plan(job, bisect, error);
     if (status != BASE_OK) {
         job->bad_request = status == BASE_INVALID;
         return status;
@@ -170,6 +202,10 @@ enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32
         sum->retransmits = UINT64_MAX;
     else
         sum->retransmits += measured->retransmits;
+    if (measured->host_busy_permille > sum->host_busy_permille) {
+        sum->host_busy_permille = measured->host_busy_permille;
+        sum->host_processors = measured->host_processors;
+    }
     sum->mtu = smaller(sum->mtu, measured->mtu);
     sum->segment_bytes = smaller(sum->segment_bytes, measured->segment_bytes);
     return BASE_OK;
@@ -198,6 +234,7 @@ void coordinator_bisect_end(struct cluster_coordinator *c, struct coordinator_jo
     *told = bisect->sum;
     told->kind = step->kind;
     told->node = step->node;
+    told->origin = step->origin;
     told->half_size = step->half ? job->node_count : 0;
     told->half = copy_of(step->half, told->half_size, sizeof *told->half);
     told->flow_count = step->flow_count;

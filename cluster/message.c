@@ -97,6 +97,11 @@ static void free_submit(struct cluster_submit *submit)
 {
     free_source(&submit->source[0]);
     free_source(&submit->source[1]);
+    for (uint32_t i = 0; i < submit->bisect.rack_count; i++) {
+        free(submit->bisect.rack[i].node);
+        free(submit->bisect.rack[i].rack);
+    }
+    free(submit->bisect.rack);
     free(submit->on);
     free(submit->select);
     free(submit->out);

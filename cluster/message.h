@@ -376,6 +376,7 @@ struct cluster_measurement {
     uint32_t node;      /* as in struct cluster_bisect_step */
     uint32_t half_size; /* CUT: as many as nodes; else 0 */
     uint8_t *half;
+    enum cluster_bisect_origin origin; /* CUT */
     uint32_t flow_count;
     struct cluster_flow *flow;
     uint64_t *flow_bytes; /* payload received in the measured time */
@@ -384,7 +385,8 @@ struct cluster_measurement {
     uint64_t received_bytes, verified_bytes; /* of the whole step */
     uint64_t retransmits;                    /* UINT64_MAX: some node's kernel does not tell */
     uint64_t cpu_user_ns, cpu_system_ns;
-    uint32_t mtu, segment_bytes; /* the smallest; 0: unknown */
+    uint32_t host_busy_permille, host_processors; /* of the machine that was busiest */
+    uint32_t mtu, segment_bytes;                  /* the smallest; 0: unknown */
 };
 
 struct cluster_message {

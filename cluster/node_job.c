@@ -12,7 +12,6 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "cluster/card.h"
 #include "shuffle/publish.h"
 
 static void say(struct node_job *job, struct cluster_message *message)
@@ -345,6 +344,7 @@ static enum base_status on_measure(struct node_job *job, struct cluster_measure 
     if (!job->paths && cluster_path_watch_open(&job->paths, &unseen) != BASE_OK)
         base_log_debug("retransmits are not counted: %s", unseen.text);
     look_at_paths(job, &job->before);
+    cluster_host_time(&job->host_before);
     return cluster_crew_measure(job->crew, order, error);
 }
 
@@ -354,6 +354,10 @@ static void say_measured(struct node_job *job)
     const bool known = look_at_paths(job, &after);
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
     message.measured.retransmits = known ? after.retransmits - job->before.retransmits : UINT64_MAX;
+    struct cluster_host_time host;
+    cluster_host_time(&host);
+    message.measured.host_busy_permille = cluster_host_busy_permille(&job->host_before, &host);
+    message.measured.host_processors = host.processors;
     message.measured.mtu = after.mtu;
     message.measured.segment_bytes = after.segment_bytes;
     say(job, &message);

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_CLUSTER_NODE_JOB_H
 #define MILLRACE_CLUSTER_NODE_JOB_H
 
+#include "cluster/card.h"
 #include "cluster/crew.h"
 #include "cluster/message.h"
 #include "cluster/path_watch.h"
@@ -48,6 +49,7 @@ struct node_job {
     uint32_t sides;
     struct cluster_path_watch *paths; /* of a job that measures the network, or NULL */
     struct cluster_path_sum before;   /* when the step began */
+    struct cluster_host_time host_before;
     struct node_output output;
     struct node_output doubt; /* of an earlier job whose decision this node did not hear */
 };

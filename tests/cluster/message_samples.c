@@ -280,16 +280,33 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
         break;
     case CLUSTER_MESSAGE_MEASURED:
         message->measured =
-            (struct cluster_measured){3, 2, sample_bytes, 2, sample_links, 7, 8, 9, 10, 11, 12, 9000, 8948};
+            (struct cluster_measured){3, 2, sample_bytes, 2, sample_links, 7, 8, 9, 10, 11, 12, 950, 2, 9000, 8948};
         break;
     case CLUSTER_MESSAGE_SCHEDULE:
         message->schedule =
             (struct cluster_schedule){58, 5000, 250000000, 100000000, 100000000, 1, &sample_schedule_node};
         break;
     case CLUSTER_MESSAGE_MEASUREMENT:
-        message->measurement = (struct cluster_measurement){
-            3,   CLUSTER_BISECT_CUT, 0, 2, sample_half, 2,   sample_flows, sample_bytes, 1, sample_bytes, 300,
-            200, UINT64_MAX,         5, 6, 1500,        1448};
+        message->measurement = (struct cluster_measurement){3,
+                                                            CLUSTER_BISECT_CUT,
+                                                            0,
+                                                            2,
+                                                            sample_half,
+                                                            CLUSTER_BISECT_ORIGIN_SEARCH,
+                                                            2,
+                                                            sample_flows,
+                                                            sample_bytes,
+                                                            1,
+                                                            sample_bytes,
+                                                            300,
+                                                            200,
+                                                            UINT64_MAX,
+                                                            5,
+                                                            6,
+                                                            900,
+                                                            4,
+                                                            1500,
+                                                            1448};
         break;
     default:
         break;

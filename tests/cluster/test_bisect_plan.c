@@ -15,7 +15,7 @@ static struct cluster_bisect_plan *open_plan(uint32_t nodes, enum cluster_bisect
     const struct cluster_bisect_request request = {.duration_ns = BASE_NS_PER_S, .cuts = cuts, .cut_count = count};
     struct cluster_bisect_plan *plan;
     struct base_error error;
-    assert_int_equal(cluster_bisect_plan_open(&request, nodes, &plan, &error), BASE_OK);
+    assert_int_equal(cluster_bisect_plan_open(&request, nodes, NULL, &plan, &error), BASE_OK);
     return plan;
 }
 
@@ -120,7 +120,7 @@ static void six_nodes_have_these_steps(void **state)
     const uint32_t flows[CLUSTER_BISECT_KIND_COUNT] = {1, 6, 30, 5, 5, 18};
     uint32_t kinds[CLUSTER_BISECT_KIND_COUNT] = {0}, alone[6][6] = {0}, steps = 0;
     const struct cluster_bisect_step *step;
-    assert_int_equal(cluster_bisect_plan_steps(plan), 30 + 5 + 1 + 6 + 6 + 10);
+    assert_int_equal(cluster_bisect_plan_steps(plan), 30 + 6 + 5 + 1 + 6 + 6 + 10 + 4);
     assert_true(cluster_bisect_plan_expected_ns(plan) > 58 * BASE_NS_PER_S);
     while ((step = cluster_bisect_plan_next(plan)) != NULL) {
         tell(plan, step, 0, 1);
@@ -146,12 +146,13 @@ static void six_nodes_have_these_steps(void **state)
     cluster_bisect_plan_close(plan);
 }
 
-/* Runs a plan over the network of two switches; the smallest cut it met, and how many. */
+/* Runs a plan over the network of two switches; the smallest cut it met, and how many different ones. */
 static uint64_t search(uint32_t nodes, enum cluster_bisect_cuts cuts, uint32_t count, uint32_t *met)
 {
     struct cluster_bisect_plan *plan = open_plan(nodes, cuts, count);
     const struct cluster_bisect_step *step;
     uint64_t least = UINT64_MAX;
+    uint8_t(*seen)[NODES_MAX] = calloc(200, sizeof *seen);
     *met = 0;
     while ((step = cluster_bisect_plan_next(plan)) != NULL) {
         tell(plan, step, nodes / 2, 1);
@@ -162,8 +163,13 @@ static uint64_t search(uint32_t nodes, enum cluster_bisect_cuts cuts, uint32_t c
         for (uint32_t i = 0; i < step->flow_count; i++)
             sum += crossing_bytes(step, i, nodes / 2, 1);
         least = sum < least ? sum : least;
-        ++*met;
+        bool again = false;
+        for (uint32_t i = 0; i < *met; i++)
+            again |= memcmp(seen[i], step->half, nodes) == 0;
+        if (!again)
+            memcpy(seen[(*met)++], step->half, nodes);
     }
+    free(seen);
     cluster_bisect_plan_close(plan);
     return least;
 }
@@ -177,6 +183,82 @@ static void a_thin_uplink_is_found_among_many_cuts(void **state)
         const uint64_t least = search(nodes, CLUSTER_BISECT_LEAST, 0, &met);
         assert_true(least <= 2100000); /* two units both ways */
         assert_true(met <= 64);
+    }
+}
+
+/* One pair and one cut that come out low once, and one of each that stays low. */
+static void what_comes_out_low_is_measured_again(void **state)
+{
+    (void)state;
+    struct cluster_bisect_plan *plan = open_plan(6, CLUSTER_BISECT_CUTS_DEFAULT, 0);
+    const struct cluster_bisect_step *step;
+    uint32_t pairs[6][6] = {0}, cuts = 0, low_cuts[2] = {0};
+    uint8_t low_half[2][6];
+    while ((step = cluster_bisect_plan_next(plan)) != NULL) {
+        uint64_t bytes[36];
+        for (uint32_t i = 0; i < step->flow_count; i++)
+            bytes[i] = 1000;
+        if (step->kind == CLUSTER_BISECT_PAIR) {
+            const uint32_t from = step->flow[0].from, to = step->flow[0].to;
+            pairs[from][to]++;
+            if ((from == 1 && to == 2 && pairs[1][2] == 1) || (from == 4 && to == 3))
+                bytes[0] = 500;
+        }
+        if (step->kind == CLUSTER_BISECT_CUT) {
+            if (cuts == 3 || cuts == 7)
+                memcpy(low_half[cuts == 7], step->half, 6);
+            for (uint32_t k = 0; k < 2; k++)
+                low_cuts[k] += cuts >= (k ? 7 : 3) && memcmp(low_half[k], step->half, 6) == 0;
+            if (cuts == 3 || (cuts >= 7 && memcmp(low_half[1], step->half, 6) == 0))
+                bytes[0] = 10;
+            cuts++;
+        }
+        cluster_bisect_plan_result(plan, bytes);
+    }
+    for (uint32_t a = 0; a < 6; a++)
+        for (uint32_t b = 0; b < 6; b++)
+            assert_int_equal(pairs[a][b], a == b ? 0 : a == 1 && b == 2 ? 2 : a == 4 && b == 3 ? 3 : 1);
+    assert_int_equal(low_cuts[0], 2);
+    assert_int_equal(low_cuts[1], 4); /* as long as it may be a moment only */
+    assert_int_equal(cuts, 14);
+    cluster_bisect_plan_close(plan);
+}
+
+/* Racks of three, three and four: no union of whole racks is half, so at most one is torn apart; then pairs of racks.
+ */
+static void racks_are_kept_together(void **state)
+{
+    (void)state;
+    const struct {
+        uint32_t nodes, rack[12], torn;
+    } cases[] = {{10, {0, 0, 0, 1, 1, 1, 2, 2, 2, 2}, 1}, {12, {0, 1, 2, 0, 1, 2, 3, 3, 3, 2, 1, 0}, 0}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const struct cluster_bisect_request request = {.cuts = CLUSTER_BISECT_COUNT, .cut_count = 40};
+        struct cluster_bisect_plan *plan;
+        struct base_error error;
+        const uint32_t nodes = cases[c].nodes;
+        assert_int_equal(cluster_bisect_plan_open(&request, nodes, cases[c].rack, &plan, &error), BASE_OK);
+        const struct cluster_bisect_step *step;
+        uint32_t cuts = 0, whole = 0;
+        while ((step = cluster_bisect_plan_next(plan)) != NULL) {
+            tell(plan, step, 0, 1);
+            if (step->kind != CLUSTER_BISECT_CUT || step->origin != CLUSTER_BISECT_ORIGIN_RACKS)
+                continue;
+            uint32_t torn = 0;
+            for (uint32_t rack = 0; rack < 4; rack++) {
+                bool in[2] = {false, false};
+                for (uint32_t i = 0; i < nodes; i++)
+                    if (cases[c].rack[i] == rack)
+                        in[step->half[i]] = true;
+                torn += in[0] && in[1];
+            }
+            assert_in_range(torn, 0, 1);
+            whole += torn == 0;
+            cuts++;
+        }
+        assert_true(cuts > 0);
+        assert_int_equal(whole, cases[c].torn ? 0 : 3);
+        cluster_bisect_plan_close(plan);
     }
 }
 
@@ -202,9 +284,9 @@ static void what_makes_no_sense_is_refused(void **state)
     struct cluster_bisect_plan *plan;
     struct base_error error = {0};
     struct cluster_bisect_request request = {.cuts = CLUSTER_BISECT_ALL};
-    assert_int_equal(cluster_bisect_plan_open(&request, 1, &plan, &error), BASE_INVALID);
+    assert_int_equal(cluster_bisect_plan_open(&request, 1, NULL, &plan, &error), BASE_INVALID);
     assert_non_null(strstr(error.text, "one node"));
-    assert_int_equal(cluster_bisect_plan_open(&request, 16, &plan, &error), BASE_INVALID);
+    assert_int_equal(cluster_bisect_plan_open(&request, 16, NULL, &plan, &error), BASE_INVALID);
     assert_non_null(strstr(error.text, "--cuts=minimum"));
 }
 
@@ -246,6 +328,8 @@ int main(void)
         cmocka_unit_test(rounds_are_disjoint_and_have_every_pair),
         cmocka_unit_test(six_nodes_have_these_steps),
         cmocka_unit_test(a_thin_uplink_is_found_among_many_cuts),
+        cmocka_unit_test(what_comes_out_low_is_measured_again),
+        cmocka_unit_test(racks_are_kept_together),
         cmocka_unit_test(a_number_of_cuts_is_kept),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(streams_connect_different_pairs_of_workers),
