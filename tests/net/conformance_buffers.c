@@ -196,10 +196,40 @@ static void a_fin_follows_what_is_out(void **state)
     bench_close(bench);
 }
 
+/* Three pieces of memory, told in any order: sends from inside one, across the edge of one, and after it was untold. */
+static void memory_told_to_the_engine_is_sent_from(void **state)
+{
+    enum { PIECE = 1 << 16, PIECES = 3 };
+    static const int order[PIECES] = {1, 2, 0};
+    static const struct {
+        size_t at, bytes;
+    } sends[] = {{0, PIECE}, {PIECE + 5, 20000}, {2 * PIECE, PIECE}, {PIECE - 7000, 14000}, {3 * PIECE - 1500, 3000}};
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    struct bench *bench = bench_open(*state, &config);
+    uint8_t *data = bench_bytes((PIECES + 1) * PIECE, 6);
+    size_t before = 0;
+
+    bench_pair(bench, &client, &server);
+    for (int i = 0; i < PIECES; i++)
+        net_memory_register(client->engine, data + order[i] * PIECE, PIECE);
+    for (int round = 0; round <= PIECES; round++) {
+        for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
+            bench_send(client, data + sends[i].at, sends[i].bytes, 1);
+            BENCH_UNTIL(bench, client->sent && server->bytes == before + sends[i].bytes);
+            assert_int_equal(client->sent_status, BASE_OK);
+            assert_memory_equal(server->data + before, data + sends[i].at, sends[i].bytes);
+            before = server->bytes;
+        }
+        if (round < PIECES)
+            net_memory_unregister(client->engine, data + round * PIECE);
+    }
+    free(data);
+    bench_close(bench);
+}
+
 const struct conformance_case conformance_buffer_cases[] = {
-    CONFORMANCE_CASE(a_buffer_is_free_at_sent_and_not_before),
-    CONFORMANCE_CASE(closing_takes_the_buffer_back_first),
-    CONFORMANCE_CASE(a_reset_by_the_peer_gives_buffers_back),
-    CONFORMANCE_CASE(a_fin_follows_what_is_out),
-    {0},
+    CONFORMANCE_CASE(a_buffer_is_free_at_sent_and_not_before), CONFORMANCE_CASE(closing_takes_the_buffer_back_first),
+    CONFORMANCE_CASE(a_reset_by_the_peer_gives_buffers_back),  CONFORMANCE_CASE(a_fin_follows_what_is_out),
+    CONFORMANCE_CASE(memory_told_to_the_engine_is_sent_from),  {0},
 };
