@@ -42,13 +42,13 @@ static void each_thing_due_ends_the_wait(void **state)
     /* More is there than the one chunk takes: its release lets the rest come. (Zero-copy receive has chunks of a page,
      * however small they were asked for.) */
     bench_send(server, &byte, 1, 1);
-    BENCH_UNTIL(bench, server->sent);
+    assert_int_equal(next_event(server->engine).kind, NET_EVENT_SENT); /* without a look at the other engine */
     event = next_event(engine);
     const uint32_t capacity = event.chunk.capacity;
     net_chunk_release(engine, &event.chunk);
     uint8_t *more = bench_bytes(capacity + 1, 4);
     bench_send(server, more, capacity + 1, 1);
-    BENCH_UNTIL(bench, server->sent);
+    assert_int_equal(next_event(server->engine).kind, NET_EVENT_SENT);
     for (uint32_t got = 0; got < capacity + 1; net_chunk_release(engine, &event.chunk)) {
         event = next_event(engine);
         assert_int_equal(event.kind, NET_EVENT_RECEIVED);
