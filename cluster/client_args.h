@@ -41,6 +41,7 @@ struct cluster_client_args {
     const char *key;         /* path of the key as argv says, or NULL; borrowed */
     const char *file;        /* key: the file to make; borrowed */
     const char *interface;   /* doctor: the one to bind a queue of, or NULL; borrowed */
+    const char *report;      /* join, shuffle: a file that gets the JSON object as well, or NULL; borrowed */
     bool json;
     struct cluster_submit submit; /* join, shuffle, bisect; owned */
     struct cluster_bisect_words bisect;

@@ -16,6 +16,7 @@ enum key {
     KEY_CLUSTER_KEY,
     KEY_JSON,
     KEY_INTERFACE,
+    KEY_REPORT,
     KEY_ON,
     KEY_BY,
     KEY_TYPE,
@@ -183,6 +184,7 @@ static const struct argp_option job_options[] = {
     HEADING("Output:", GROUP_OUTPUT),
     {"out", KEY_OUT, "DIR", 0, "Write the rows into this new folder (default: count and checksum only)", GROUP_OUTPUT},
     {"output-format", KEY_OUTPUT_FORMAT, "csv|bin", 0, "Format of what --out writes (default: csv)", GROUP_OUTPUT},
+    {"report", KEY_REPORT, "FILE", 0, "Write the object of --json into this file, too", GROUP_OUTPUT},
     HEADING("Execution:", GROUP_RUN),
     {"engine", KEY_ENGINE, "auto|epoll|uring|RUNG", 0, "How bytes are moved (default: auto, io_uring where it works)",
      GROUP_RUN},
@@ -372,6 +374,9 @@ static error_t read_word(int key, char *text, struct argp_state *state)
         return 0;
     case KEY_INTERFACE:
         reader->args->interface = text;
+        return 0;
+    case KEY_REPORT:
+        reader->args->report = text;
         return 0;
     case KEY_VERSION:
         reader->version = true;

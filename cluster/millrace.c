@@ -2,6 +2,7 @@
  *
  * Answers go to standard output, everything else to standard error. A job asked for with --json gets exactly one object
  * on standard output, also when it failed or never came to run. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,37 @@ static int give(char *text, int exit_code)
     return exit_code;
 }
 
+/* Writes the line into the file that --report names. The exit code: a report that did not get out is a failure. */
+static int keep_report(const char *path, const char *line, int code)
+{
+    FILE *file = fopen(path, "we");
+    bool kept = file != NULL;
+    if (file) {
+        kept = *line == '\0' || fprintf(file, "%s\n", line) > 0;
+        kept = fclose(file) == 0 && kept;
+    }
+    if (kept)
+        return code;
+    fprintf(stderr, "millrace: --report: cannot write %s: %s\n", path, strerror(errno));
+    return code == CLUSTER_EXIT_OK ? CLUSTER_EXIT_FAILED : code;
+}
+
+/* The report as one object, where it was asked for: on standard output, in a file. */
+static int give_report(const struct cluster_client_args *args, const struct cluster_report *report, uint64_t job,
+                       const char *out, int code)
+{
+    if (!args->json && !args->report)
+        return code;
+    char *json = report_json(report, job, out, code);
+    if (json && args->report)
+        code = keep_report(args->report, json, code);
+    if (json && !args->json) {
+        free(json);
+        return code;
+    }
+    return give(json, code);
+}
+
 /* A job that ended without a report of the coordinator. */
 static int give_failure(const struct cluster_client_args *args, const struct base_error *error, enum cluster_exit code)
 {
@@ -43,10 +75,10 @@ static int give_failure(const struct cluster_client_args *args, const struct bas
     if (args->json && args->command == CLUSTER_COMMAND_BISECT)
         return give(bisect_client_failure_json(error, (int)code), (int)code);
     const bool job = args->command == CLUSTER_COMMAND_JOIN || args->command == CLUSTER_COMMAND_SHUFFLE;
-    if (!args->json || !job)
+    if (!job)
         return (int)code;
     const struct cluster_report report = {.error = *error, .kind = args->submit.kind};
-    return give(report_json(&report, 0, args->submit.out, (int)code), (int)code);
+    return give_report(args, &report, 0, args->submit.out, (int)code);
 }
 
 /* The session with a coordinator: its client and the key that it borrows. */
@@ -80,6 +112,13 @@ static int run_job(const struct cluster_client_args *args)
 {
     struct base_error error = {0};
     struct session session;
+    /* Better now than after the job. */
+    if (args->report && keep_report(args->report, "", CLUSTER_EXIT_OK) != CLUSTER_EXIT_OK) {
+        struct cluster_client_args plain = *args;
+        plain.report = NULL;
+        base_error_set(&error, BASE_INVALID, "nothing was run, because its report could not be kept");
+        return give_failure(&plain, &error, CLUSTER_EXIT_USAGE);
+    }
     const int opened = session_open(args, &session);
     if (opened != CLUSTER_EXIT_OK)
         return opened;
@@ -94,9 +133,8 @@ static int run_job(const struct cluster_client_args *args)
     int code = (int)cluster_client_exit(report);
     if (report->error.status != BASE_OK)
         tell(&report->error);
-    if (args->json)
-        code = give(report_json(report, message.job, submit.out, code), code);
-    else if (report->error.status == BASE_OK)
+    code = give_report(args, report, message.job, submit.out, code);
+    if (!args->json && report->error.status == BASE_OK)
         report_print(report, message.job, submit.out, stdout);
     cluster_message_free(&message);
     return code;

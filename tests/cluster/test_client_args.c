@@ -55,11 +55,13 @@ static void join_fills_the_request(void **state)
                            "--output-format bin --engine epoll --verify --frame-bytes 64Ki --frames-per-lane 3 "
                            "--chunk-bytes 32Ki --chunks 16 --socket send-buffer=1M,nodelay=off --morsel-bytes 8Mi "
                            "--left-schema id:int64 --right-delimiter ; --right-quote ' --right-header no "
-                           "--right-empty-null no --right-quoted-empty-null yes --left-format csv --json"),
+                           "--right-empty-null no --right-quoted-empty-null yes --left-format csv --json "
+                           "--report /r"),
                      CLUSTER_ARGS_RUN);
     const struct cluster_submit *submit = &args.submit;
     assert_int_equal(args.command, CLUSTER_COMMAND_JOIN);
     assert_true(args.json);
+    assert_string_equal(args.report, "/r");
     assert_int_equal(submit->kind, JOIN_JOB_JOIN);
     assert_int_equal(submit->source_count, 2);
     assert_string_equal(submit->source[1].text, "local:/b/*.tsv");
