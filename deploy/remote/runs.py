@@ -1,7 +1,8 @@
 """Runs the client and keeps, in a folder of the run, all that is needed to understand it later:
 
     run.json      command, cluster, when, how long, exit code, version of every program
-    output        what the client printed; report.json, when that was its JSON report
+    output        what the client printed
+    report.json   the report of a join or shuffle, and what else was printed with --json
     logs/MEMBER   what each member logged until then
     doctor/NODE.json  what `millrace doctor` says there
 """
@@ -14,6 +15,8 @@ import sys
 import time
 
 from transport import Failure, warn
+
+REPORTED = ("join", "shuffle")
 
 
 def make_folder(path):
@@ -53,23 +56,32 @@ def client(words, environment, output):
     return code if code >= 0 else 128 - code
 
 
+def _keep_json(output, path):
+    try:
+        with open(output, encoding="utf-8") as file:
+            report = json.load(file)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=1)
+    except ValueError:
+        pass  # text for people
+
+
 def record(folder, words, environment, about, collect):
     """Runs the client's words with a record in `folder`. `collect(folder)` adds logs and returns the versions."""
     folder = make_folder(folder)
     output = os.path.join(folder, "output")
+    report_file = os.path.join(folder, "report.json")
+    verb = next((at for at, word in enumerate(words) if word in REPORTED), None)
+    if verb is not None and not any(word.split("=")[0] == "--report" for word in words):
+        words = words[:verb + 1] + [f"--report={report_file}"] + words[verb + 1:]
     run = {**about, "command": words, "directory": os.getcwd(),
            "began": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     began = time.monotonic()
     code = client(words, environment, output)
     run["seconds"] = round(time.monotonic() - began, 3)
     run["exit_code"] = code
-    try:
-        with open(output, encoding="utf-8") as file:
-            report = json.load(file)
-        with open(os.path.join(folder, "report.json"), "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=1)
-    except ValueError:
-        pass  # text for people
+    if not os.path.exists(report_file):
+        _keep_json(output, report_file)
     run["versions"] = collect(folder)
     with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
         json.dump(run, file, indent=1)

@@ -50,6 +50,12 @@ logs = sorted(os.listdir(os.path.join(sys.argv[1], "logs")))
 assert logs == ["coordinator", "n01", "n02", "n03"], logs
 assert "succeeded" in open(os.path.join(sys.argv[1], "logs", "coordinator")).read()
 PYTHON
+    cluster run --folder "$out-text" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key >"$WORK/said" &&
+        grep -q '^checksum ' "$WORK/said" && python3 -c '
+import json, sys
+one, other = (json.load(open(name)) for name in sys.argv[1:])
+assert one["checksum"] == other["checksum"] and one["status"] == other["status"], (one, other)' \
+            "$out/report.json" "$out-text/report.json" || return 1
     expect 2 cluster run --folder "$out" -- nodes && expect 2 cluster run -- join --no-such-option &&
         [ "$(cluster run -- version)" = "$("$MILLRACE_BIN/millrace" version)" ]
 }
