@@ -50,7 +50,8 @@ logs = sorted(os.listdir(os.path.join(sys.argv[1], "logs")))
 assert logs == ["coordinator", "n01", "n02", "n03"], logs
 assert "succeeded" in open(os.path.join(sys.argv[1], "logs", "coordinator")).read()
 PYTHON
-    cluster run --folder "$out-text" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key >"$WORK/said" &&
+    cluster run --folder "$out-text" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key \
+        >"$WORK/said" &&
         grep -q '^checksum ' "$WORK/said" && python3 -c '
 import json, sys
 one, other = (json.load(open(name)) for name in sys.argv[1:])
