@@ -65,7 +65,7 @@ def engine_cases(full):
     if full:
         return [("the engines' conformance suite", cases.test_program, "test_net_conformance", 400)]
     return [("the conformance suite: " + rung, cases.test_program, "test_net_conformance", 60, rung + ":*")
-            for rung in ("epoll", "uring")]
+            for rung in ("epoll", "uring", "uring-send-zc", "uring-recv-zc")]
 
 
 def groups(rig, full):
@@ -75,19 +75,25 @@ def groups(rig, full):
         ("io_uring forbidden to everyone", cases.forbidden, 2, 0, tables),
         ("io_uring forbidden to a user", cases.forbidden, 1, 65534, tables),
         ("six nodes, io_uring and epoll", cases.six_nodes, tables),
+        ("six nodes, zero-copy receive", cases.received_into_area, tables),
     ])
     rig.group("two memory nodes", [
         ("a worker's memory is where processor %d is" % cpu, cases.memory_is_local, cpu) for cpu in (0, 1)
     ], numa_nodes=2)
     rig.group("two guests joined by virtio-net", [
+        ("the cluster starts", cases.start_joined),
         ("a join over the link", cases.joined, tables, ["auto", "epoll"]),
+        ("zero-copy sends are not copied", cases.sent_without_copy, "epoll-zc", "uring-recv-zc"),
+        ("the cluster ends", cases.end_joined),
     ], guests=2, memory_mib=768)
     if full:
         rig.group("kernel %s, lossy links" % version, [
             ("six nodes, 5 ms and 1 % lost", cases.six_nodes, tables, "5ms", "1%"),
         ])
         rig.group("three guests joined by virtio-net", [
+            ("the cluster starts", cases.start_joined),
             ("a join over the link", cases.joined, tables, ["auto", "uring", "epoll"]),
+            ("the cluster ends", cases.end_joined),
         ], guests=3, memory_mib=768)
         rig.group("two memory nodes, kernel %s" % version, engine_cases(full), cpus=4, numa_nodes=2)
 

@@ -140,19 +140,48 @@ def six_nodes(guest, tables, delay=None, loss=None):
         tables.expect_joined(report, 6)
 
 
-def joined(guests, tables, engines):
-    """One cluster of several guests."""
+def received_into_area(guest, tables):
+    """Zero-copy receive without a card, which is the kernel's own mode for tests: it copies, and says so."""
+    report, = reports(run(guest, "/checks/six-nodes", "uring-recv-zc", limit=120), (0,))
+    tables.expect_joined(report, 6)
+    counters = report["counters"]
+    expect("recv-zc" in report["features"], "features are", report["features"], report["engine_reason"])
+    guest.lab.note("%d zero-copy receives; %s" % (counters["zc_receives"], report["engine_reason"]))
+    expect(counters["zc_receives"] > 0, "nothing was received into the area")
+    expect_equal(counters["zc_receive_copied"], counters["zc_receives"], "receives counted as copied")
+
+
+def start_joined(guests):
+    """Makes one cluster of several guests."""
     for number, guest in enumerate(guests, 1):
         run(guest, "/checks/join-node", number, len(guests), limit=30, leave=True)
-    log = run(guests[0], "/checks/join-run", *engines, limit=120, leave=True)
-    found = reports(log, (0,) * len(engines))
+
+
+def end_joined(guests):
+    for guest in guests:
+        run(guest, "/checks/join-end", limit=30)
+
+
+def joined(guests, tables, engines):
+    found = reports(run(guests[0], "/checks/join-tables", *engines, limit=120, leave=True), (0,) * len(engines))
     for engine, report in zip(engines, found):
         tables.expect_joined(report, len(guests))
         if engine != "auto":
             expect_equal(report["engine"], engine, "engine")
     guests[0].lab.note("auto took %s (%s)" % (found[0]["engine"], " ".join(found[0]["features"])))
-    for guest in guests:
-        run(guest, "/checks/join-end", limit=30)
+
+
+def sent_without_copy(guests, *engines):
+    """virtio-net's queue takes our pages as they are: no send may be reported as copied, and no connection give it up."""
+    plain, *others = reports(run(guests[0], "/checks/join-rows", "epoll", *engines, limit=120, leave=True),
+                             (0,) * (len(engines) + 1))
+    for engine, report in zip(engines, others):
+        counters = report["counters"]
+        expect_equal((report["engine"], report["checksum"]), (engine, plain["checksum"]), "engine and checksum")
+        expect("send-zc" in report["features"], "features are", report["features"], report["engine_reason"])
+        expect(counters["zc_sends"] >= 20, "only", counters["zc_sends"], "zero-copy sends")
+        expect_equal((counters["zc_copied"], counters["zc_off"]), (0, 0), "copied, connections that gave it up")
+        guests[0].lab.note("%s: %d zero-copy sends, none copied" % (engine, counters["zc_sends"]))
 
 
 # Memory nodes --------------------------------------------------------------------------------------------------------
