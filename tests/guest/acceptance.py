@@ -74,8 +74,7 @@ def groups(rig, full):
         *engine_cases(full),
         ("io_uring forbidden to everyone", cases.forbidden, 2, 0, tables),
         ("io_uring forbidden to a user", cases.forbidden, 1, 65534, tables),
-        ("six nodes, io_uring and epoll", cases.six_nodes, tables),
-        ("six nodes, zero-copy receive", cases.received_into_area, tables),
+        ("six nodes: io_uring, epoll, zero-copy receive", cases.six_nodes, tables),
     ])
     rig.group("two memory nodes", [
         ("a worker's memory is where processor %d is" % cpu, cases.memory_is_local, cpu) for cpu in (0, 1)

@@ -133,22 +133,19 @@ def forbidden(guest, level, uid, tables):
 # Clusters ------------------------------------------------------------------------------------------------------------
 
 def six_nodes(guest, tables, delay=None, loss=None):
+    """Without a card, zero-copy receive runs in the kernel's own mode for tests: it copies, and says so."""
     shape = ["env", "DELAY=" + delay, "LOSS=" + loss] if delay else []
-    uring, epoll = reports(run(guest, *shape, "/checks/six-nodes", "uring", "epoll", limit=180), (0, 0))
-    expect_equal((uring["engine"], epoll["engine"]), ("uring", "epoll"), "engines")
-    for report in (uring, epoll):
+    engines = ("uring", "epoll", "uring-recv-zc")
+    found = reports(run(guest, *shape, "/checks/six-nodes", *engines, limit=240), (0,) * len(engines))
+    expect_equal(tuple(report["engine"] for report in found), engines, "engines")
+    for report in found:
         tables.expect_joined(report, 6)
-
-
-def received_into_area(guest, tables):
-    """Zero-copy receive without a card, which is the kernel's own mode for tests: it copies, and says so."""
-    report, = reports(run(guest, "/checks/six-nodes", "uring-recv-zc", limit=120), (0,))
-    tables.expect_joined(report, 6)
-    counters = report["counters"]
-    expect("recv-zc" in report["features"], "features are", report["features"], report["engine_reason"])
-    guest.lab.note("%d zero-copy receives; %s" % (counters["zc_receives"], report["engine_reason"]))
+    area = found[-1]
+    counters = area["counters"]
+    expect("recv-zc" in area["features"], "features are", area["features"], area["engine_reason"])
     expect(counters["zc_receives"] > 0, "nothing was received into the area")
     expect_equal(counters["zc_receive_copied"], counters["zc_receives"], "receives counted as copied")
+    guest.lab.note("%d receives into the area" % counters["zc_receives"])
 
 
 def start_joined(guests):
@@ -172,16 +169,17 @@ def joined(guests, tables, engines):
 
 
 def sent_without_copy(guests, *engines):
-    """virtio-net's queue takes our pages as they are: no send may be reported as copied, and no connection give it up."""
+    """virtio-net's queue takes our pages as they are. The kernel may copy now and then, what it sends again for one; what
+    it does as a rule shows in the share, and in that no connection gave it up."""
     plain, *others = reports(run(guests[0], "/checks/join-rows", "epoll", *engines, limit=120, leave=True),
                              (0,) * (len(engines) + 1))
     for engine, report in zip(engines, others):
-        counters = report["counters"]
+        sends, copied, off = (report["counters"][key] for key in ("zc_sends", "zc_copied", "zc_off"))
         expect_equal((report["engine"], report["checksum"]), (engine, plain["checksum"]), "engine and checksum")
         expect("send-zc" in report["features"], "features are", report["features"], report["engine_reason"])
-        expect(counters["zc_sends"] >= 20, "only", counters["zc_sends"], "zero-copy sends")
-        expect_equal((counters["zc_copied"], counters["zc_off"]), (0, 0), "copied, connections that gave it up")
-        guests[0].lab.note("%s: %d zero-copy sends, none copied" % (engine, counters["zc_sends"]))
+        guests[0].lab.note("%s: %d zero-copy sends, %d copied" % (engine, sends, copied))
+        expect(sends >= 20, "only", sends, "zero-copy sends")
+        expect(copied <= sends / 10 and off == 0, copied, "of", sends, "copied;", off, "connections gave it up")
 
 
 # Memory nodes --------------------------------------------------------------------------------------------------------
