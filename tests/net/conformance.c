@@ -24,8 +24,10 @@ static void kernel_open(struct bench *bench, const struct net_engine_config *con
     struct base_error error = {0};
     struct net_address address;
 
+    struct net_engine_config chosen = *config;
+    chosen.features = bench->kind->features;
     for (int i = 0; i < BENCH_ENGINES; i++) {
-        bench_check(net_engine_open(&bench->kind->engine, config, &bench->engines[i], &error), &error);
+        bench_check(net_engine_open(&bench->kind->engine, &chosen, &bench->engines[i], &error), &error);
         bench_check(net_engine_enable(bench->engines[i], &error), &error);
     }
     bench_check(net_address_parse("127.0.0.1:0", &address, &error), &error);
@@ -50,9 +52,28 @@ static bool kernel_idle(struct bench *bench)
 /* One kind for every rung of the ladder. */
 #define X(rung, word, features, idea)                                                                                  \
     static const struct bench_kind bench_##rung = {                                                                    \
-        word, true, {.kind = NET_ENGINE_##rung}, kernel_open, kernel_close, kernel_idle, false};
+        word, true, {.kind = NET_ENGINE_##rung}, kernel_open, kernel_close, kernel_idle, false, 0};
 NET_RUNG_LIST(X)
 #undef X
+
+/* What AUTO and URING may be made of besides their rung's set. */
+static const struct bench_kind bench_chosen_zc = {"uring, chosen: send-zc",
+                                                  true,
+                                                  {.kind = NET_ENGINE_URING},
+                                                  kernel_open,
+                                                  kernel_close,
+                                                  kernel_idle,
+                                                  true,
+                                                  NET_RUNG_MULTISHOT | NET_FEATURE_SEND_ZC |
+                                                      NET_FEATURE_REGISTERED_BUFFERS};
+static const struct bench_kind bench_chosen_one_shot = {"uring, chosen: one-shot, send-zc",
+                                                        true,
+                                                        {.kind = NET_ENGINE_URING},
+                                                        kernel_open,
+                                                        kernel_close,
+                                                        kernel_idle,
+                                                        true,
+                                                        NET_RUNG_REGISTERED | NET_FEATURE_SEND_ZC};
 
 /* A rough network: late, cut, starved now and then, with little in flight. */
 static void sim_open(struct bench *bench, const struct net_engine_config *config)
@@ -89,14 +110,15 @@ static bool sim_idle(struct bench *bench)
     return net_sim_advance(bench->world, NET_WAIT_FOREVER);
 }
 
-static const struct bench_kind bench_sim = {"sim",    false, {.kind = NET_ENGINE_AUTO}, sim_open, sim_close,
-                                            sim_idle, false};
+static const struct bench_kind bench_sim = {"sim", false, {.kind = NET_ENGINE_AUTO}, sim_open, sim_close, sim_idle,
+                                            false, 0};
 
 const struct bench_kind *const bench_kinds[] = {
 #define X(rung, word, features, idea) &bench_##rung,
     NET_RUNG_LIST(X)
 #undef X
-    & bench_sim};
+        & bench_chosen_zc,
+    &bench_chosen_one_shot, &bench_sim};
 const size_t bench_kinds_count = sizeof bench_kinds / sizeof *bench_kinds;
 
 const struct bench_kind *bench_kind_of(enum net_engine_kind rung)

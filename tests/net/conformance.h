@@ -30,7 +30,8 @@ struct bench_kind {
     /* Nothing came out of either engine: lets time pass. False when nothing is pending anywhere (a simulation knows).
      */
     bool (*idle)(struct bench *bench);
-    bool brief; /* the cases that take seconds are left out */
+    bool brief;        /* the cases that take seconds are left out */
+    uint32_t features; /* of URING, as net_choose may give them; 0: the rung's */
 };
 
 extern const struct bench_kind *const bench_kinds[];
