@@ -99,7 +99,8 @@ static void member_look(struct crew_member *member, int step)
         member->facts = facts;
     if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
         const uint32_t workers = net_iowq_workers();
-        member->iowq_workers = workers > member->iowq_workers ? workers : member->iowq_workers;
+        if (workers > member->iowq_before + member->iowq_workers)
+            member->iowq_workers = workers - member->iowq_before;
     }
 }
 
@@ -284,6 +285,8 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     base_clock_thread_cpu_ns(&member->user_before_ns, &member->system_before_ns);
     base_clock_thread_switches(&member->voluntary_before, &member->involuntary_before);
     member->iowq_workers = 0;
+    if (member->local == 0)
+        member->iowq_before = net_iowq_workers();
     member->facts = (struct net_socket_facts){0};
     member->prepared_ns = base_clock_now_ns();
     return BASE_OK;

@@ -94,7 +94,7 @@ struct cluster_crew_report {
     struct join_task_result sum; /* scan_begin_ns: the earliest, stream_end_ns: the latest; monotonic */
     uint64_t cpu_user_ns, cpu_system_ns, busy_ns, wait_ns;
     uint64_t switches_voluntary, switches_involuntary; /* of the worker threads, since prepare */
-    uint64_t iowq_workers; /* the most io-wq workers that the process was seen to have, at the ends of passes */
+    uint64_t iowq_workers; /* io-wq workers that the kernel started since prepare, as seen at the ends of passes */
     uint64_t peak_memory_bytes;
     struct net_counters counters;  /* since prepare, summed */
     struct net_socket_facts facts; /* of one connection of the first worker */

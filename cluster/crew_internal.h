@@ -37,7 +37,7 @@ struct crew_member {
     struct net_counters counters_before;
     uint64_t user_before_ns, system_before_ns, prepared_ns;
     uint64_t voluntary_before, involuntary_before;
-    uint32_t iowq_workers;
+    uint32_t iowq_before, iowq_workers; /* there when the job was prepared; started since, at most seen */
     struct net_socket_facts facts;
     uint64_t step_user_ns, step_system_ns; /* when the step of a measurement began */
     /* under the crew's lock: what the share came to */

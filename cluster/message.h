@@ -208,7 +208,7 @@ struct cluster_node_report {
     uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
     uint64_t stalls_frame, stalls_output, stalls_input;
     uint64_t switches_voluntary, switches_involuntary; /* context switches of its workers */
-    uint64_t iowq_workers;                             /* the most that it was seen to have at the end of a pass */
+    uint64_t iowq_workers;                             /* started by the kernel, as seen at the ends of passes */
     struct net_counters counters;
     struct net_socket_facts facts; /* of one of its connections */
 };

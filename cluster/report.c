@@ -249,7 +249,7 @@ static void print_cost(const struct cluster_report *report, FILE *to)
     fprintf(to, "cost      per GiB between nodes: %s system calls, %s completions, %s context switches", calls,
             completions, switches);
     if (report->iowq_workers > 0)
-        fprintf(to, "; %" PRIu64 " io-wq workers", report->iowq_workers);
+        fprintf(to, "; %" PRIu64 " io-wq worker%s", report->iowq_workers, report->iowq_workers == 1 ? "" : "s");
     fputc('\n', to);
 }
 

@@ -11,7 +11,7 @@
 #include "join/words.h"
 #include "shuffle/frame.h"
 
-enum { PLAN_ROW_GUESS_BYTES = 32 };
+enum { PLAN_ROW_GUESS_BYTES = 32, PLAN_TEXT_GUESS_BYTES = 16 };
 
 static const char *const plan_side_words[2] = {"left", "right"};
 
@@ -300,7 +300,9 @@ struct net_traffic join_plan_traffic(const struct join_plan *plan, uint32_t loca
     for (uint32_t side = 0; side < plan->sides; side++) {
         uint32_t row_bytes = 0;
         for (uint32_t i = 0; i < plan->side[side].schema.count; i++)
-            row_bytes += plan->side[side].schema.field[i].width;
+            row_bytes += shuffle_type_variable(plan->side[side].schema.field[i].type)
+                             ? PLAN_TEXT_GUESS_BYTES
+                             : plan->side[side].schema.field[i].width;
         traffic.row_bytes = row_bytes > traffic.row_bytes ? row_bytes : traffic.row_bytes;
     }
     if (plan->workers > 0)

@@ -77,13 +77,15 @@ static void describe(const struct net_traffic *traffic, const struct net_experie
                      enum zc_verdict verdict, struct net_chosen *chosen)
 {
     char *why = chosen->why;
+    const uint32_t message = message_bytes(traffic);
     const bool multishot = chosen->features & NET_FEATURE_MULTISHOT;
-    size_t used = (size_t)snprintf(why, NET_CHOSEN_WHY_BYTES,
-                                   "%s receive into %u chunks of %u KiB for rows of %u B in messages of %u B over %u "
-                                   "connection%s; ",
-                                   multishot ? "multishot" : "one-shot", chosen->chunk_count, chosen->chunk_bytes >> 10,
-                                   traffic->row_bytes, message_bytes(traffic), traffic->connections,
-                                   traffic->connections == 1 ? "" : "s");
+    size_t used =
+        (size_t)snprintf(why, NET_CHOSEN_WHY_BYTES,
+                         "%s receive into %u chunks of %u KiB for rows of %u B in messages of %u %s over %u "
+                         "connection%s; ",
+                         multishot ? "multishot" : "one-shot", chosen->chunk_count, chosen->chunk_bytes >> 10,
+                         traffic->row_bytes, message < 1024 ? message : message >> 10, message < 1024 ? "B" : "KiB",
+                         traffic->connections, traffic->connections == 1 ? "" : "s");
     const size_t left = NET_CHOSEN_WHY_BYTES - used;
     if (verdict == ZC_MISSING)
         snprintf(why + used, left, "no zero-copy send here");

@@ -106,6 +106,8 @@ def examine_report(report, code):
         if node["socket"] is not None:
             examine_fields("socket", node["socket"], SOCKET)
     expect((report["per_gib"] is None) == (report["bytes_sent"] == 0), "per_gib is", report["per_gib"])
+    if report["counters"]["file_reads"] + report["counters"]["file_writes"] == 0:
+        expect_equal(report["iowq_workers"], 0, "io-wq workers of a job without files")
     if report["per_gib"] is not None:
         examine_fields("per_gib", report["per_gib"], PER_GIB)
     expect_equal(report["exit_code"], code, "exit_code in the report")

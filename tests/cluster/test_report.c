@@ -307,7 +307,7 @@ static void people_read_the_essentials(void **state)
         "uring (multishot-recv",
         "right side",
         "50 system calls, 20.0 k completions, 42 context",
-        "; 1 io-wq workers",
+        "; 1 io-wq worker\n",
         "decision  multishot receive\n",
         "sockets   n1, n2: cubic, nodelay on, MSS 1448 of MTU 1500; on eth0 with tso on",
         "buffers 1.00 MiB to 2.00 MiB to send, 128 KiB to receive\n"};
