@@ -8,5 +8,5 @@ if [ "$(id -u)" -ne 0 ] || ! unshare --net true 2>/dev/null; then
     return 0
 fi
 for proof in equal_links_quickly engines_together node_killed interrupted one_node; do
-    check "$proof" python3 tests/cluster/bisect.py --bin build/release/bin "$proof"
+    check "$proof" python3 tests/cluster/bisect_proofs.py --bin build/release/bin "$proof"
 done

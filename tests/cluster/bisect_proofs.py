@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Proves `millrace bisect` on clusters whose links have known rates: what it must find is known before it looks.
 
-usage: tests/cluster/bisect.py --bin FOLDER [PROOF]...
+usage: tests/cluster/bisect_proofs.py --bin FOLDER [PROOF]...
 
 Needs root (network namespaces). Rates are far below what the machine can do, so they are properties of the links and not
 timings; since anything that takes the processors away only ever makes a rate lower, a proof of rates may try three times.
