@@ -12,7 +12,7 @@ static enum base_status build_consume(struct shuffle_sink *sink, struct shuffle_
     return join_table_insert(((struct build_sink *)sink)->table, rows, error);
 }
 
-static const struct shuffle_sink_ops build_ops = {.consume = build_consume};
+static const struct shuffle_sink_ops build_ops = {.consume = build_consume, .takes_cut_rows = true};
 
 enum base_status join_build_sink_open(struct join_table *table, struct shuffle_sink **sink, struct base_error *error)
 {

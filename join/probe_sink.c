@@ -11,6 +11,7 @@
 #include "base/assert.h"
 #include "join/sinks.h"
 #include "join/table_internal.h"
+#include "shuffle/cut.h"
 
 struct probe_sink {
     struct shuffle_sink base;
@@ -41,12 +42,22 @@ enum base_status join_probe_sink_drain(struct shuffle_sink *base, struct base_er
     return BASE_OK;
 }
 
+/* A cut row was probed by its key alone; the output wants all of it. Its pairs come first. */
+static void pairs_cut(const struct shuffle_rows *rows, const uint8_t **probe, uint32_t pairs)
+{
+    for (uint32_t i = 0; i < pairs && probe[i] == rows->row[0]; i++)
+        probe[i] = shuffle_cut_row(rows->cut);
+}
+
 static void collect(struct probe_sink *sink, struct shuffle_rows *rows)
 {
     const uint32_t space = (uint32_t)base_min_u64(SHUFFLE_BATCH_ROWS - sink->pairs, sink->turn_rows_left);
+    const bool cut = rows->cut != NULL && rows->next == 0;
     uint32_t pairs;
     join_table_probe(sink->config.table, sink->config.key, sink->config.layout, rows, space, sink->build + sink->pairs,
                      sink->probe + sink->pairs, &pairs);
+    if (cut)
+        pairs_cut(rows, sink->probe + sink->pairs, pairs);
     sink->pairs += pairs;
     sink->turn_rows_left -= pairs;
 }
@@ -72,7 +83,7 @@ static enum base_status probe_consume(struct shuffle_sink *base, struct shuffle_
     return status;
 }
 
-static const struct shuffle_sink_ops probe_ops = {.consume = probe_consume};
+static const struct shuffle_sink_ops probe_ops = {.consume = probe_consume, .takes_cut_rows = true};
 
 enum base_status join_probe_sink_open(const struct join_probe_sink_config *config, struct shuffle_sink **sink,
                                       struct base_error *error)

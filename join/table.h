@@ -34,6 +34,8 @@ enum base_status join_table_insert(struct join_table *table, struct shuffle_rows
 void join_table_seal(struct join_table *table);
 uint64_t join_table_rows(const struct join_table *table);
 uint64_t join_table_bytes(const struct join_table *table); /* directory and row store */
+/* Bytes of rows that were copied into the row store. */
+uint64_t join_table_copied_bytes(const struct join_table *table);
 void join_table_close(struct join_table *table);
 
 /* Finds matches of probe rows. Produces pairs (build row, probe row) into arrays of pairs_max; *pairs is how many. On

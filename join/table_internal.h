@@ -32,9 +32,10 @@ struct join_table {
     uint64_t *head;
     uint64_t head_mask;
     uint64_t rows;
-    uint64_t grow_above;  /* rows that the directory takes before it wants to be larger */
-    uint8_t *at, *limit;  /* free part of the current block */
-    uint32_t entry_bytes; /* of every entry: row behind the link word, never a reference. 0: entries differ */
+    uint64_t copied_bytes; /* of rows copied into the row store */
+    uint64_t grow_above;   /* rows that the directory takes before it wants to be larger */
+    uint8_t *at, *limit;   /* free part of the current block */
+    uint32_t entry_bytes;  /* of every entry: row behind the link word, never a reference. 0: entries differ */
     uint32_t block_count, block_capacity, block_current;
     struct join_block *block;
     uint64_t block_bytes; /* of all blocks */

@@ -33,6 +33,7 @@
 #include "base/assert.h"
 #include "base/log.h"
 #include "join/table_internal.h"
+#include "shuffle/cut.h"
 
 enum {
     INSERT_AHEAD = 16,  /* rows between a head's prefetch and its use */
@@ -284,6 +285,8 @@ static void insert_fixed_rows(struct join_table *table, const struct shuffle_row
     }
 }
 
+_Static_assert((int)SHUFFLE_CUT_BYTES_MIN >= (int)JOIN_TABLE_REFERENCE_BYTES, "rows of equal entries are never cut");
+
 static enum base_status insert_equal_entries(struct join_table *table, struct shuffle_rows *rows,
                                              struct base_error *error)
 {
@@ -299,6 +302,7 @@ static enum base_status insert_equal_entries(struct join_table *table, struct sh
         insert_fixed_rows(table, rows, rows->next, rows->next + taken);
         rows->next += taken;
         table->rows += taken;
+        table->copied_bytes += (uint64_t)taken * table->layout->row_bytes;
     }
     return BASE_OK;
 }
@@ -311,7 +315,8 @@ static enum base_status insert_differing_entries(struct join_table *table, struc
         if (rows->count - i > INSERT_AHEAD)
             head_prefetch(table, rows->hash[i + INSERT_AHEAD]);
         const uint8_t *row = rows->row[i];
-        const uint64_t row_bytes = shuffle_row_bytes(table->layout, row);
+        const struct shuffle_cut *cut = i == 0 ? rows->cut : NULL;
+        const uint64_t row_bytes = cut ? cut->bytes : shuffle_row_bytes(table->layout, row);
         const bool reference = rows->pinned && row_bytes >= JOIN_TABLE_REFERENCE_BYTES;
         const uint64_t bytes = JOIN_ENTRY_HEAD_BYTES + (reference ? sizeof(uint64_t) : base_align_up(row_bytes, 8));
         if ((uint64_t)(table->limit - table->at) < bytes) {
@@ -323,8 +328,11 @@ static enum base_status insert_differing_entries(struct join_table *table, struc
         entry_link(table, entry, rows->hash[i], reference ? JOIN_LINK_REFERENCE : 0);
         if (reference)
             base_store_u64(entry + JOIN_ENTRY_HEAD_BYTES, (uint64_t)(uintptr_t)row);
+        else if (cut)
+            shuffle_cut_copy(cut, 0, cut->bytes, entry + JOIN_ENTRY_HEAD_BYTES);
         else
             memcpy(entry + JOIN_ENTRY_HEAD_BYTES, row, row_bytes);
+        table->copied_bytes += reference ? 0 : row_bytes;
         table->at += bytes;
         table->rows++;
     }
@@ -392,6 +400,11 @@ void join_table_seal(struct join_table *table)
 uint64_t join_table_rows(const struct join_table *table)
 {
     return table->rows;
+}
+
+uint64_t join_table_copied_bytes(const struct join_table *table)
+{
+    return table->copied_bytes;
 }
 
 uint64_t join_table_bytes(const struct join_table *table)

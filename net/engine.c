@@ -59,6 +59,8 @@ enum base_status net_engine_open(const struct net_engine_choice *choice, const s
     if (status != BASE_OK)
         return status;
     engine_assert_ops(opened->ops);
+    if (opened->chunk_count == 0)
+        opened->chunk_count = config->recv_chunk_count;
     opened->now_ns = base_clock_now_ns();
     if (refusal != NULL) {
         opened->missing |= NET_FEATURE_URING;
@@ -133,6 +135,11 @@ void net_engine_miss(struct net_engine *engine, enum net_feature feature, const 
 const char *net_engine_features(const struct net_engine *engine)
 {
     return engine->features_text;
+}
+
+uint32_t net_engine_chunk_count(const struct net_engine *engine)
+{
+    return engine->chunk_count;
 }
 
 const struct net_counters *net_engine_counters(const struct net_engine *engine)

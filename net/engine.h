@@ -183,6 +183,9 @@ const char *net_engine_features(const struct net_engine *engine);
 /* Bits of enum net_feature that were asked for and could not be had; URING after a fallback to epoll. Settled by
  * enable. */
 uint32_t net_engine_missing(const struct net_engine *engine);
+/* Whoever holds fewer pieces than this goes on receiving: recv_chunk_count, or what the area of zero-copy receive has.
+ */
+uint32_t net_engine_chunk_count(const struct net_engine *engine);
 const struct net_counters *net_engine_counters(const struct net_engine *engine);
 /* Monotonic time as the owner should see it: read once per poll (virtual time in the simulation). */
 uint64_t net_engine_now_ns(const struct net_engine *engine);

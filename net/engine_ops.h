@@ -10,9 +10,10 @@ struct net_engine {
     const struct net_engine_ops *ops;
     struct net_counters counters;
     uint64_t now_ns;
-    const char *name;  /* static: the rung's word, or "sim" */
-    uint32_t features; /* in force: bits of enum net_feature */
-    uint32_t missing;  /* asked for and not to be had */
+    const char *name;     /* static: the rung's word, or "sim" */
+    uint32_t features;    /* in force: bits of enum net_feature */
+    uint32_t missing;     /* asked for and not to be had */
+    uint32_t chunk_count; /* whoever holds fewer pieces goes on receiving; 0 until it is open: as configured */
     char features_text[256];
     char reason[256]; /* what of the choice is not in force, and why; empty: all is */
 };

@@ -306,6 +306,7 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
         goto give_back;
     opened->base.ops = &sim_ops;
     opened->base.name = "sim";
+    opened->base.chunk_count = config->recv_chunk_count;
     opened->base.now_ns = world->now_ns;
     strcpy(opened->base.features_text, "seeded");
     TAILQ_INIT(&opened->staged);

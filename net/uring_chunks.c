@@ -140,6 +140,7 @@ static bool uring_chunks_by_area(struct uring_engine *engine, const struct net_e
     engine->receiver = &uring_receiver_recv_zc;
     chunks->chunk_bytes = engine->area.piece_bytes;
     chunks->count = chunks->lent_max = chunks->free = engine->area.piece_count;
+    engine->base.chunk_count = chunks->count;
     return true;
 }
 

@@ -54,9 +54,11 @@ bool shuffle_exchange_received(const struct shuffle_exchange *exchange);
     X(rows_self) /* of these, by a call */                                                                             \
     X(frames_out)                                                                                                      \
     X(frames_in)                                                                                                       \
-    X(rows_stitched) /* cut by a chunk's edge */                                                                       \
-    X(stalls_frame)  /* append said BUSY for want of a frame */                                                        \
-    X(stalls_sink)   /* a sink said BUSY */
+    X(rows_stitched)  /* cut by a chunk's edge */                                                                      \
+    X(stitched_bytes) /* of these, copied to make them, or their keys, whole */                                        \
+    X(joined_bytes)   /* of these, copied because the sink wanted a value that was cut */                              \
+    X(stalls_frame)   /* append said BUSY for want of a frame */                                                       \
+    X(stalls_sink)    /* a sink said BUSY */
 
 struct shuffle_exchange_counters {
 #define X(name) uint64_t name;

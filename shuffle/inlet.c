@@ -2,8 +2,7 @@
  *
  * The stream is: header, payload, header, payload ... A piece may end anywhere. Of a header the bytes are collected.
  * Of a payload whole rows are offered where they lie, up to a batch of them at a time; a row cut by the end of a piece
- * is collected in the inlet's own stitch buffer, so that the piece (a receive buffer all connections share) can go
- * back at once. A stitched row is offered together with the rows behind it.
+ * is collected first (inlet_stitch.c) and offered together with the rows behind it.
  *
  * A sink that says BUSY leaves the group with the inlet; the piece it points into stays, further pieces queue up
  * behind it. Nothing else is kept from one turn to the next. A frame for an exchange that is not open yet waits the
@@ -24,17 +23,14 @@
 #include "base/assert.h"
 #include "shuffle/mesh_internal.h"
 
-enum { STITCH_BYTES_MIN = 256 };
-
 void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_mesh *mesh, uint32_t peer)
 {
     *inlet = (struct shuffle_inlet){.mesh = mesh, .peer = peer};
     inlet->queue_end = &inlet->queue;
 }
 
-static enum base_status __attribute__((format(printf, 4, 5)))
-inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error, enum base_status status, const char *format,
-           ...)
+enum base_status shuffle_inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error,
+                                    enum base_status status, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -45,25 +41,8 @@ inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error, enum bas
                           shuffle_mesh_node(inlet->mesh, inlet->peer), text);
 }
 
-static const uint8_t *piece_bytes(const struct shuffle_inlet *inlet, uint32_t *left)
-{
-    *left = inlet->piece.bytes - inlet->piece_at;
-    return inlet->piece.data + inlet->piece_at;
-}
-
-/* Copies up to `want` bytes from the piece; returns how many. */
-static uint32_t piece_copy(struct shuffle_inlet *inlet, void *to, uint32_t want)
-{
-    uint32_t left;
-    const uint8_t *from = piece_bytes(inlet, &left);
-    const uint32_t bytes = want < left ? want : left;
-    memcpy(to, from, bytes);
-    inlet->piece_at += bytes;
-    return bytes;
-}
-
 /* Payload bytes have been looked at. */
-static void payload_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint32_t count)
+void shuffle_inlet_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint32_t count)
 {
     BASE_ASSERT(count <= inlet->payload_left);
     inlet->payload_left -= count;
@@ -71,32 +50,21 @@ static void payload_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint
         XXH3_64bits_update(inlet->check, bytes, count);
 }
 
-/* A cut row is there as a whole; it is the first of the next group, or of the one on offer. */
-static bool stitch_complete(const struct shuffle_inlet *inlet)
+enum base_status shuffle_inlet_misfit(const struct shuffle_inlet *inlet, struct base_error *error)
 {
-    return inlet->stitch_bytes > 0 && inlet->stitch_bytes == inlet->stitch_need;
+    return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: a row of frame %llu is malformed",
+                              inlet->header.exchange, (unsigned long long)inlet->header.sequence);
 }
 
-enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t bytes, struct base_error *error)
+/* Copies up to `want` bytes from the piece; returns how many. */
+static uint32_t piece_copy(struct shuffle_inlet *inlet, void *to, uint32_t want)
 {
-    if (bytes <= inlet->stitch_capacity)
-        return BASE_OK;
-    const uint32_t capacity = (uint32_t)base_max_u64(bytes, STITCH_BYTES_MIN);
-    struct base_governor *governor = inlet->mesh->config.governor;
-    const enum base_status status =
-        base_governor_draw(governor, BASE_HOLDER_STITCH, capacity - inlet->stitch_capacity, error);
-    if (status != BASE_OK)
-        return status;
-    uint8_t *grown = realloc(inlet->stitch, capacity);
-    if (!grown) {
-        base_governor_return(governor, BASE_HOLDER_STITCH, capacity - inlet->stitch_capacity);
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a row of %u bytes", bytes);
-    }
-    inlet->stitch = grown;
-    inlet->stitch_capacity = capacity;
-    if (inlet->group && stitch_complete(inlet))
-        inlet->group->row[0] = grown; /* the cut row is on offer, and moved */
-    return BASE_OK;
+    uint32_t left;
+    const uint8_t *from = shuffle_inlet_piece(inlet, &left);
+    const uint32_t bytes = want < left ? want : left;
+    memcpy(to, from, bytes);
+    inlet->piece_at += bytes;
+    return bytes;
 }
 
 /* Frames. */
@@ -106,7 +74,8 @@ static enum base_status check_start(struct shuffle_inlet *inlet, struct base_err
     if (!(inlet->header.flags & SHUFFLE_FRAME_CHECKED)) {
         if (!inlet->exchange->config.verify)
             return BASE_OK;
-        return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "a frame has no checksum although the job verifies them");
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
+                                  "a frame has no checksum although the job verifies them");
     }
     if (!inlet->check)
         inlet->check = XXH3_createState();
@@ -121,10 +90,10 @@ static enum base_status header_check(struct shuffle_inlet *inlet, struct base_er
     const struct shuffle_frame_header *header = &inlet->header;
     struct base_error cause;
     if (shuffle_frame_check(header, &cause) != BASE_OK)
-        return inlet_fail(inlet, error, cause.status, "%s", cause.text);
+        return shuffle_inlet_fail(inlet, error, cause.status, "%s", cause.text);
     if (header->source != inlet->peer || header->destination != inlet->mesh->config.worker)
-        return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "a frame says it is from worker %u to worker %u",
-                          header->source, header->destination);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "a frame says it is from worker %u to worker %u",
+                                  header->source, header->destination);
     return BASE_OK;
 }
 
@@ -136,15 +105,16 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     inlet->exchange = exchange;
     if (lane->ended)
-        return inlet_fail(inlet, error, BASE_FRAME_SEQUENCE, "a frame of exchange %u comes after its end of stream",
-                          header->exchange);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_SEQUENCE,
+                                  "a frame of exchange %u comes after its end of stream", header->exchange);
     if (header->sequence != lane->sequence)
-        return inlet_fail(inlet, error, BASE_FRAME_SEQUENCE, "exchange %u: frame %llu comes instead of frame %llu",
-                          header->exchange, (unsigned long long)header->sequence, (unsigned long long)lane->sequence);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_SEQUENCE,
+                                  "exchange %u: frame %llu comes instead of frame %llu", header->exchange,
+                                  (unsigned long long)header->sequence, (unsigned long long)lane->sequence);
     if (header->kind == SHUFFLE_FRAME_DATA && exchange->row_bytes &&
         header->bytes != (uint64_t)header->rows * exchange->row_bytes)
-        return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: %u bytes are not %u rows of %u bytes",
-                          header->exchange, header->bytes, header->rows, exchange->row_bytes);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: %u bytes are not %u rows of %u bytes",
+                                  header->exchange, header->bytes, header->rows, exchange->row_bytes);
     lane->sequence++;
     exchange->counters.frames_in++;
     inlet->payload_left = header->bytes;
@@ -177,10 +147,10 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
     inlet->state = SHUFFLE_INLET_HEADER;
     inlet->header_bytes = 0;
     if (inlet->rows_left > 0 || inlet->stitch_bytes > 0)
-        return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: frame %llu ends before its rows do",
-                          header->exchange, (unsigned long long)header->sequence);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: frame %llu ends before its rows do",
+                                  header->exchange, (unsigned long long)header->sequence);
     if (header->flags & SHUFFLE_FRAME_CHECKED && XXH3_64bits_digest(inlet->check) != header->check)
-        return inlet_fail(
+        return shuffle_inlet_fail(
             inlet, error, BASE_FRAME_CORRUPT,
             "exchange %u: the checksum of frame %llu (%u bytes) does not match: bytes were changed on the "
             "way, look at that node's memory and network card",
@@ -196,7 +166,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
 {
     const uint32_t have = (uint32_t)sizeof inlet->totals - inlet->payload_left;
     uint8_t *to = (uint8_t *)&inlet->totals + have;
-    payload_took(inlet, to, piece_copy(inlet, to, inlet->payload_left));
+    shuffle_inlet_took(inlet, to, piece_copy(inlet, to, inlet->payload_left));
     if (inlet->payload_left > 0)
         return BASE_OK;
     const enum base_status status = frame_finish(inlet, error);
@@ -206,7 +176,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     const struct shuffle_lane_totals *got = &lane->totals, *sent = &inlet->totals;
     if (got->rows != sent->rows || got->bytes != sent->bytes || got->hash_sum != sent->hash_sum)
-        return inlet_fail(
+        return shuffle_inlet_fail(
             inlet, error, BASE_LANE_TOTALS,
             "exchange %u: sent %llu rows, %llu bytes, hash sum %016llx, but %llu rows, %llu bytes, hash sum "
             "%016llx have arrived",
@@ -220,68 +190,13 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
 
 /* Rows. */
 
-static void stitch_copy(struct shuffle_inlet *inlet)
-{
-    uint32_t left;
-    const uint8_t *from = piece_bytes(inlet, &left);
-    uint32_t bytes = inlet->stitch_need - inlet->stitch_bytes;
-    bytes = bytes < left ? bytes : left;
-    memcpy(inlet->stitch + inlet->stitch_bytes, from, bytes);
-    inlet->stitch_bytes += bytes;
-    inlet->piece_at += bytes;
-    payload_took(inlet, from, bytes);
-}
-
-static enum base_status row_misfit(const struct shuffle_inlet *inlet, struct base_error *error)
-{
-    return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: a row of frame %llu is malformed",
-                      inlet->header.exchange, (unsigned long long)inlet->header.sequence);
-}
-
-/* Size of the row at `row`, whose head is there, in a frame that has payload_left from there on; 0: it does not fit. */
-static uint32_t row_size(const struct shuffle_layout *layout, const uint8_t *row, uint64_t payload_left)
-{
-    const uint64_t bytes = shuffle_row_bytes(layout, row);
-    return bytes <= payload_left && bytes <= SHUFFLE_ROW_BYTES_MAX ? (uint32_t)bytes : 0;
-}
-
-/* Goes on collecting a cut row, or begins to. It may still be incomplete afterwards. */
-static enum base_status stitch_step(struct shuffle_inlet *inlet, struct base_error *error)
-{
-    const struct shuffle_exchange *exchange = inlet->exchange;
-    const struct shuffle_layout *layout = exchange->config.layout;
-    const uint32_t head = exchange->row_bytes ? exchange->row_bytes : shuffle_row_head_bytes(layout);
-    if (inlet->stitch_bytes < head) {
-        if (inlet->stitch_bytes == 0) {
-            if (head > inlet->payload_left)
-                return row_misfit(inlet, error);
-            if (shuffle_inlet_reserve(inlet, head, error) != BASE_OK)
-                return BASE_NO_MEMORY;
-            inlet->stitch_need = head;
-            inlet->exchange->counters.rows_stitched++;
-        }
-        stitch_copy(inlet);
-        if (inlet->stitch_bytes < head || exchange->row_bytes)
-            return BASE_OK;
-        inlet->stitch_need = row_size(layout, inlet->stitch, (uint64_t)head + inlet->payload_left);
-        if (inlet->stitch_need == 0)
-            return row_misfit(inlet, error);
-        if (shuffle_inlet_reserve(inlet, inlet->stitch_need, error) != BASE_OK)
-            return BASE_NO_MEMORY;
-    }
-    stitch_copy(inlet);
-    if (!exchange->row_bytes && stitch_complete(inlet) && !shuffle_row_check(layout, inlet->stitch, inlet->stitch_need))
-        return row_misfit(inlet, error);
-    return BASE_OK;
-}
-
 /* Whole rows of fixed width in the piece, behind `count` rows in the group. Returns the new count. */
 static uint32_t collect_fixed(struct shuffle_inlet *inlet, struct shuffle_group *group, uint32_t count)
 {
     const struct shuffle_exchange *exchange = inlet->exchange;
     const uint32_t row_bytes = exchange->row_bytes;
     uint32_t left;
-    const uint8_t *at = piece_bytes(inlet, &left);
+    const uint8_t *at = shuffle_inlet_piece(inlet, &left);
     left = left < inlet->payload_left ? left : inlet->payload_left;
     const uint32_t whole = (uint32_t)base_min_u64(left / row_bytes, SHUFFLE_BATCH_ROWS - count);
     if (count > 0)
@@ -290,7 +205,7 @@ static uint32_t collect_fixed(struct shuffle_inlet *inlet, struct shuffle_group 
         group->row[count + i] = at + (size_t)i * row_bytes;
     shuffle_key_hash_image(exchange->config.key, exchange->config.layout, at, whole, group->hash + count);
     inlet->piece_at += whole * row_bytes;
-    payload_took(inlet, at, whole * row_bytes);
+    shuffle_inlet_took(inlet, at, whole * row_bytes);
     return count + whole;
 }
 
@@ -301,10 +216,10 @@ static uint32_t collect_variable(struct shuffle_inlet *inlet, struct shuffle_gro
     const struct shuffle_layout *layout = exchange->config.layout;
     const uint32_t head = shuffle_row_head_bytes(layout);
     uint32_t left, taken = 0;
-    const uint8_t *at = piece_bytes(inlet, &left);
+    const uint8_t *at = shuffle_inlet_piece(inlet, &left);
     left = left < inlet->payload_left ? left : inlet->payload_left;
     while (count < SHUFFLE_BATCH_ROWS && left - taken >= head) {
-        const uint32_t bytes = row_size(layout, at + taken, inlet->payload_left - taken);
+        const uint32_t bytes = shuffle_inlet_row_size(layout, at + taken, inlet->payload_left - taken);
         if (bytes == 0)
             return UINT32_MAX;
         if (bytes > left - taken)
@@ -316,7 +231,7 @@ static uint32_t collect_variable(struct shuffle_inlet *inlet, struct shuffle_gro
     }
     shuffle_key_hash_rows(exchange->config.key, layout, group->row, count, group->hash);
     inlet->piece_at += taken;
-    payload_took(inlet, at, taken);
+    shuffle_inlet_took(inlet, at, taken);
     return count;
 }
 
@@ -326,30 +241,34 @@ static enum base_status group_count(struct shuffle_inlet *inlet, struct shuffle_
 {
     struct shuffle_lane_totals *totals = &inlet->exchange->in[inlet->peer].totals;
     if (count > inlet->rows_left)
-        return inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: frame %llu has more rows than it says",
-                          inlet->header.exchange, (unsigned long long)inlet->header.sequence);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
+                                  "exchange %u: frame %llu has more rows than it says", inlet->header.exchange,
+                                  (unsigned long long)inlet->header.sequence);
     inlet->rows_left -= count;
     totals->rows += count;
     for (uint32_t i = 0; i < count; i++)
         totals->hash_sum += group->hash[i];
-    group->rows = (struct shuffle_rows){.row = group->row, .hash = group->hash, .count = count};
+    group->rows = (struct shuffle_rows){.row = group->row,
+                                        .hash = group->hash,
+                                        .count = count,
+                                        .cut = shuffle_inlet_stitched(inlet) && inlet->cutting ? &inlet->cut : NULL};
     return BASE_OK;
 }
 
 static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error *error)
 {
     enum base_status status = BASE_OK;
-    if (inlet->stitch_bytes > 0 && !stitch_complete(inlet)) {
-        status = stitch_step(inlet, error);
-        if (status != BASE_OK || !stitch_complete(inlet))
+    if (inlet->stitch_bytes > 0 && !shuffle_inlet_stitched(inlet)) {
+        status = shuffle_inlet_stitch(inlet, error);
+        if (status != BASE_OK || !shuffle_inlet_stitched(inlet))
             return status;
     }
     struct shuffle_group *group = shuffle_mesh_group_take(inlet->mesh);
     if (!group)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a group of arriving rows");
     uint32_t count = 0;
-    if (stitch_complete(inlet))
-        group->row[count++] = inlet->stitch;
+    if (shuffle_inlet_stitched(inlet))
+        group->row[count++] = shuffle_inlet_stitched_row(inlet);
     count = inlet->exchange->row_bytes ? collect_fixed(inlet, group, count) : collect_variable(inlet, group, count);
     if (count > 0 && count != UINT32_MAX)
         status = group_count(inlet, group, count, error);
@@ -359,17 +278,18 @@ static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error
     }
     shuffle_mesh_group_give(inlet->mesh, group);
     if (count == UINT32_MAX)
-        return row_misfit(inlet, error);
+        return shuffle_inlet_misfit(inlet, error);
     if (status != BASE_OK)
         return status;
-    return inlet->payload_left > 0 ? stitch_step(inlet, error) : frame_finish(inlet, error);
+    return inlet->payload_left > 0 ? shuffle_inlet_stitch(inlet, error) : frame_finish(inlet, error);
 }
 
 /* Pieces. */
 
 static void piece_next(struct shuffle_inlet *inlet)
 {
-    shuffle_mesh_piece_release(inlet->mesh, inlet->peer, &inlet->piece);
+    if (!shuffle_inlet_keeps(inlet))
+        shuffle_mesh_piece_release(inlet->mesh, inlet->peer, &inlet->piece);
     inlet->piece = (struct shuffle_piece){.data = NULL};
     inlet->piece_at = 0;
     struct shuffle_piece *next = inlet->queue;
@@ -389,7 +309,7 @@ static bool inlet_pending(const struct shuffle_inlet *inlet)
     case SHUFFLE_INLET_HEADER:
         return inlet->header_bytes == SHUFFLE_FRAME_HEADER_BYTES;
     case SHUFFLE_INLET_ROWS:
-        return inlet->payload_left == 0 || stitch_complete(inlet);
+        return inlet->payload_left == 0 || shuffle_inlet_stitched(inlet);
     case SHUFFLE_INLET_TOTALS:
         return false;
     }
@@ -416,8 +336,8 @@ static enum base_status group_take_up(struct shuffle_inlet *inlet, bool *worked,
         return status;
     shuffle_mesh_group_give(inlet->mesh, inlet->group);
     inlet->group = NULL;
-    if (stitch_complete(inlet))
-        inlet->stitch_bytes = 0;
+    if (shuffle_inlet_stitched(inlet))
+        shuffle_inlet_stitch_done(inlet);
     return BASE_OK;
 }
 
@@ -473,6 +393,7 @@ bool shuffle_inlet_stalled(const struct shuffle_inlet *inlet)
 
 void shuffle_inlet_drop(struct shuffle_inlet *inlet)
 {
+    shuffle_inlet_stitch_done(inlet);
     while (inlet->piece.data)
         piece_next(inlet);
     if (inlet->group)

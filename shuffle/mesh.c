@@ -91,6 +91,8 @@ enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, str
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the mesh");
     opened->config = *config;
     opened->connect_deadline_ns = UINT64_MAX;
+    /* The rest is for what still arrives: a cut row waits for its end, which needs a chunk, too. */
+    opened->kept_max = config->engine ? net_engine_chunk_count(config->engine) / 2 : 0;
     TAILQ_INIT(&opened->connections);
     TAILQ_INIT(&opened->stage);
     opened->peers = calloc(config->workers, sizeof *opened->peers);

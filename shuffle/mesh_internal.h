@@ -83,6 +83,7 @@ struct shuffle_mesh {
     struct shuffle_group *group; /* for the next rows that arrive */
     struct shuffle_group *spares;
     uint32_t stalled;              /* inlets that wait */
+    uint32_t kept, kept_max;       /* chunks that inlets keep for a cut row although all else in them is done with */
     struct mesh_connection orphan; /* of sockets accepted when there was no memory for a record */
     uint32_t orphans;
     bool connecting, closing;

@@ -101,19 +101,36 @@ static enum base_status reserve_image(struct shuffle_output *output, const uint8
     uint64_t bytes = output->image_bytes;
     for (uint32_t i = 0; i < output->encoder.count; i++) {
         const struct output_item *item = &output->encoder.item[i];
-        uint32_t value_bytes;
-        if (shuffle_type_variable(item->slot->type) && output_item_value(item, row, &value_bytes) != NULL)
-            bytes += value_bytes;
+        if (shuffle_type_variable(item->slot->type))
+            bytes += output_item_bytes(item, row);
     }
     return scratch_reserve(output, &output->image, bytes, error);
+}
+
+/* Writes the value of a cut row straight from its pieces; returns the end of the item. */
+static uint8_t *put_cut(uint8_t *to, const struct output_item *item, const struct shuffle_cut *cut)
+{
+    uint32_t offset, bytes;
+    *to = output_item_cut(item, cut, &offset, &bytes);
+    if (*to++ == 0)
+        return to;
+    base_store_u32(to, bytes);
+    shuffle_cut_copy(cut, offset, bytes, to + 4);
+    return to + 4 + bytes;
 }
 
 static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const row[2])
 {
     uint8_t *to = output->image.data;
     for (uint32_t i = 0; i < output->encoder.count; i++) {
+        const struct output_item *item = &output->encoder.item[i];
+        const struct shuffle_cut *cut = shuffle_row_cut(row[item->side]);
+        if (cut != NULL) {
+            to = put_cut(to, item, cut);
+            continue;
+        }
         uint32_t bytes;
-        const uint8_t *value = output_item_value(&output->encoder.item[i], row, &bytes);
+        const uint8_t *value = output_item_value(item, row, &bytes);
         *to++ = value != NULL;
         if (value == NULL)
             continue;
@@ -123,10 +140,32 @@ static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const
     return XXH3_64bits(output->image.data, (size_t)(to - output->image.data));
 }
 
+/* A pointer to the row that is good for reading the items of its side. They are small here, so of a cut row all are
+ * joined. */
+static const uint8_t *plain_row(const struct shuffle_output *output, uint32_t side, const uint8_t *row)
+{
+    struct shuffle_cut *cut = shuffle_row_cut(row);
+    if (cut == NULL)
+        return row;
+    for (uint32_t i = 0; i < output->encoder.count; i++)
+        if (output->encoder.item[i].side == side)
+            shuffle_cut_join(cut, output->encoder.item[i].slot->offset, output->encoder.item[i].slot->width);
+    return cut->whole;
+}
+
+static void sum_plain(struct shuffle_output *output, const uint8_t *const *left, const uint8_t *const *right,
+                      uint32_t count)
+{
+    const uint8_t *const *const rows[2] = {left, right};
+    output->checksum +=
+        shuffle_output_plain_sum(&output->encoder, output->image_bytes, output->image.data, rows, count);
+}
+
 /* Counts as many rows as can be taken a group at a time: all, or none. */
 static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const *left, const uint8_t *const *right,
                             uint32_t count)
 {
+    uint32_t done = 0;
     if (!output->plain)
         return 0;
     for (uint32_t i = 0; i < count; i++)
@@ -134,9 +173,15 @@ static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const 
             output->plain = false; /* the images are one row's again */
             return 0;
         }
-    const uint8_t *const *const rows[2] = {left, right};
-    output->checksum +=
-        shuffle_output_plain_sum(&output->encoder, output->image_bytes, output->image.data, rows, count);
+    for (uint32_t i = 0; i < count; i++) {
+        if (shuffle_row_cut(left[i]) == NULL && (right == NULL || shuffle_row_cut(right[i]) == NULL))
+            continue;
+        sum_plain(output, left + done, right != NULL ? right + done : NULL, i - done);
+        const uint8_t *a = plain_row(output, 0, left[i]), *b = right != NULL ? plain_row(output, 1, right[i]) : NULL;
+        sum_plain(output, &a, right != NULL ? &b : NULL, 1);
+        done = i + 1;
+    }
+    sum_plain(output, left + done, right != NULL ? right + done : NULL, count - done);
     output->rows += count;
     return count;
 }

@@ -17,12 +17,9 @@ void shuffle_output_csv_prepare(struct output_encoder *encoder)
 uint64_t shuffle_output_csv_bound(const struct output_encoder *encoder, const uint8_t *const row[2])
 {
     uint64_t bound = encoder->bound_bytes;
-    for (uint32_t i = 0; encoder->variable && i < encoder->count; i++) {
-        uint32_t bytes;
-        if (shuffle_type_variable(encoder->item[i].slot->type) &&
-            output_item_value(&encoder->item[i], row, &bytes) != NULL)
-            bound += 2 + 2 * (uint64_t)bytes;
-    }
+    for (uint32_t i = 0; encoder->variable && i < encoder->count; i++)
+        if (shuffle_type_variable(encoder->item[i].slot->type))
+            bound += 2 + 2 * (uint64_t)output_item_bytes(&encoder->item[i], row);
     return bound;
 }
 

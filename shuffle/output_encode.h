@@ -3,6 +3,7 @@
 #ifndef MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
 #define MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
 
+#include "shuffle/cut.h"
 #include "shuffle/output.h"
 
 /* An item with where it lies. */
@@ -20,14 +21,38 @@ struct output_encoder {
     bool variable;                /* is an item of variable length? */
 };
 
-/* The item's value in the row of its side; NULL for a NULL. */
+/* Where in a cut row the item's value lies; false for a NULL. */
+static inline bool output_item_cut(const struct output_item *item, const struct shuffle_cut *cut, uint32_t *offset,
+                                   uint32_t *bytes)
+{
+    if (shuffle_cut_null(cut, item->layout, item->column))
+        return false;
+    *offset = shuffle_cut_value(cut, item->layout, item->column, bytes);
+    return true;
+}
+
+/* The item's value in the row of its side; NULL for a NULL. Of a cut row it is joined if it lies across an edge. */
 static inline const uint8_t *output_item_value(const struct output_item *item, const uint8_t *const row[2],
                                                uint32_t *bytes)
 {
     const uint8_t *from = row[item->side];
+    struct shuffle_cut *cut = shuffle_row_cut(from);
+    uint32_t offset;
+    if (cut != NULL)
+        return output_item_cut(item, cut, &offset, bytes) ? shuffle_cut_part(cut, offset, *bytes) : NULL;
     if (from == NULL || shuffle_row_null(item->layout, from, item->column))
         return NULL;
     return shuffle_row_value(item->layout, from, item->column, bytes);
+}
+
+/* Its length; 0 for a NULL. */
+static inline uint32_t output_item_bytes(const struct output_item *item, const uint8_t *const row[2])
+{
+    const struct shuffle_cut *cut = shuffle_row_cut(row[item->side]);
+    uint32_t offset, bytes = 0;
+    if (cut != NULL)
+        return output_item_cut(item, cut, &offset, &bytes) ? bytes : 0;
+    return output_item_value(item, row, &bytes) != NULL ? bytes : 0;
 }
 
 /* CSV. prepare fills bound_bytes. The header is malloc'ed text, one line. */

@@ -1,5 +1,7 @@
 #include "mesh_rig.h"
 
+#include "shuffle/cut.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,6 +46,30 @@ static enum base_status sink_stop(struct rig_sink *sink, struct shuffle_rows *ro
     return BASE_BUSY;
 }
 
+/* Looks at a cut row: makes it whole, and counts what of its key an edge cuts. */
+static uint8_t *whole_of(struct rig_sink *sink, const struct shuffle_cut *cut)
+{
+    uint8_t *whole = malloc(cut->bytes);
+    assert_non_null(whole);
+    shuffle_cut_copy(cut, 0, cut->bytes, whole);
+    sink->cut_rows++;
+    assert_true(cut->count >= 2 && cut->bytes >= SHUFFLE_CUT_BYTES_MIN);
+    for (uint32_t c = 0; c < sink->layout->count; c++) {
+        uint32_t bytes, there;
+        const uint8_t *value = shuffle_row_value(sink->layout, whole, c, &bytes);
+        assert_int_equal(shuffle_cut_value(cut, sink->layout, c, &there), value - whole);
+        assert_int_equal(there, bytes);
+        assert_int_equal(shuffle_cut_null(cut, sink->layout, c), shuffle_row_null(sink->layout, whole, c));
+    }
+    const struct shuffle_slot *key = &sink->layout->slot[sink->key->part[0].column];
+    for (uint32_t i = 1; i < cut->count && !shuffle_type_variable(key->type); i++)
+        if (cut->piece[i].begin > key->offset && cut->piece[i].begin < key->offset + key->width) {
+            sink->cut_key_bytes += key->width;
+            break;
+        }
+    return whole;
+}
+
 static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_rows *rows, struct base_error *error)
 {
     struct rig_sink *sink = (struct rig_sink *)base;
@@ -55,6 +81,7 @@ static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_r
     while (rows->next < rows->count) {
         if (percent(rig, rig->config.sink_busy_percent))
             return sink_stop(sink, rows);
+        const struct shuffle_cut *cut = rows->next == 0 ? rows->cut : NULL;
         const uint8_t *row = rows->row[rows->next];
         if (rows->resume != 0)
             assert_int_equal(rows->resume, note_of(row));
@@ -63,7 +90,10 @@ static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_r
         assert_int_equal(hash, rows->hash[rows->next]);
         if (!sink->forgiving)
             assert_int_equal(shuffle_key_partition(hash, rig->config.workers), sink->worker->number);
+        uint8_t *whole = cut != NULL ? whole_of(sink, cut) : NULL;
+        row = whole != NULL ? whole : row;
         sink->digest += rig_digest(row, shuffle_row_bytes(sink->layout, row));
+        free(whole);
         sink->rows++;
         rows->next++;
         rows->resume = 0;
@@ -71,7 +101,8 @@ static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_r
     return BASE_OK;
 }
 
-static const struct shuffle_sink_ops sink_ops = {.consume = sink_consume};
+static const struct shuffle_sink_ops sink_ops = {.consume = sink_consume},
+                                     cut_sink_ops = {.consume = sink_consume, .takes_cut_rows = true};
 
 /* Batches. */
 
@@ -250,8 +281,10 @@ void rig_exchanges_open(struct rig *rig, uint32_t number)
     struct rig_worker *worker = &rig->worker[number];
     struct base_error error;
     for (uint32_t x = 0; x < config->exchanges; x++) {
-        worker->sink[x] =
-            (struct rig_sink){.base = {.ops = &sink_ops}, .worker = worker, .layout = &rig->layout, .key = &rig->key};
+        worker->sink[x] = (struct rig_sink){.base = {.ops = config->takes_cut_rows ? &cut_sink_ops : &sink_ops},
+                                            .worker = worker,
+                                            .layout = &rig->layout,
+                                            .key = &rig->key};
         const struct shuffle_exchange_config exchange = {
             .mesh = worker->mesh,
             .governor = rig->governor[worker->node],

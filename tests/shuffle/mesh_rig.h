@@ -22,6 +22,7 @@ struct rig_config {
     uint32_t flush_percent;
     uint64_t memory_bytes; /* per node; 0: no limit */
     bool image, verify, drop_some, late_open;
+    bool takes_cut_rows;             /* the sinks take rows in pieces */
     bool calls_late;                 /* the test calls rig_connect for each worker */
     uint8_t secret[RIG_WORKERS_MAX]; /* number of the cluster's key that a worker has; 0: none */
     struct net_sim_config sim;       /* seed is set from seed */
@@ -33,6 +34,7 @@ struct rig_sink {
     const struct shuffle_layout *layout;
     const struct shuffle_key *key;
     uint64_t rows, digest;
+    uint64_t cut_rows, cut_key_bytes; /* rows that came in pieces; bytes of their keys that an edge cut */
     bool saw_pinned;
     bool forgiving;             /* takes rows that belong to another worker */
     enum base_status fail_with; /* not OK: what consume says */

@@ -30,6 +30,7 @@ static const struct rig_config plain = {
 };
 
 static uint64_t stitched, stalls_frame, stalls_sink, self;
+static uint64_t stitched_bytes, cut_rows, cut_key_bytes;
 
 static void run_one(const struct rig_config *config)
 {
@@ -50,6 +51,9 @@ static void run_one(const struct rig_config *config)
         stalls_frame += counters->stalls_frame;
         stalls_sink += counters->stalls_sink;
         self += counters->rows_self;
+        stitched_bytes += counters->stitched_bytes;
+        cut_rows += rig->worker[i].sink[0].cut_rows;
+        cut_key_bytes += rig->worker[i].sink[0].cut_key_bytes;
     }
     rig_close(rig, false);
     free(rig);
@@ -118,6 +122,7 @@ static void every_width_of_rows(void **state)
             config.rows = i >= 9 && i < 11 ? 100 : 800;
             config.cell_bytes = 9000; /* larger than a frame */
             config.drop_some = i % 2;
+            config.takes_cut_rows = image;
             run_one(&config);
         }
     }
@@ -148,6 +153,7 @@ static void choose(struct rig_config *config, uint64_t seed)
     config->image = PICK(3) > 0;
     config->verify = PICK(2);
     config->drop_some = PICK(2);
+    config->takes_cut_rows = PICK(2);
     config->sim = (struct net_sim_config){
         .delay_max_ns = PICK(3) ? PICK(1000000) : 0,
         .socket_buffer_bytes = buffers[PICK(5)],
@@ -166,7 +172,7 @@ static void any_network_and_any_sink(void **state)
     const char *only = getenv("SEED"), *runs = getenv("RUNS");
     const uint64_t first = only ? strtoull(only, NULL, 10) : 1;
     const uint64_t count = only ? 1 : runs ? strtoull(runs, NULL, 10) : 120;
-    stitched = stalls_frame = stalls_sink = self = 0;
+    stitched = stalls_frame = stalls_sink = self = cut_rows = 0;
     for (uint64_t seed = first; seed < first + count; seed++) {
         struct rig_config config;
         choose(&config, seed);
@@ -179,6 +185,63 @@ static void any_network_and_any_sink(void **state)
     assert_true(stalls_frame > 100);
     assert_true(stalls_sink > 100);
     assert_true(self > 100);
+    assert_true(cut_rows > 100);
+}
+
+/* Wide rows arrive in pieces, cut at any byte; nothing of them is copied but keys that an edge cuts, wherever in the
+ * row the key is. */
+static void cut_rows_are_not_copied(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *schema;
+        uint32_t rows;
+    } wide[] = {
+        {"k:int64,v:binary(1016)", 3000},
+        {"k:int64,v:binary(4088)", 1000},
+        {"k:binary(100),v:binary(924)", 3000},
+        {"k:binary(500)?,v:binary(3000)", 1000},
+    };
+    for (uint32_t i = 0; i < sizeof wide / sizeof wide[0]; i++) {
+        struct rig_config config = plain;
+        config.seed = 300 + i;
+        config.schema = wide[i].schema;
+        config.rows = wide[i].rows;
+        config.workers = 2;
+        config.frame_bytes = 65536;
+        config.chunk_count = 64;
+        config.takes_cut_rows = true;
+        config.sink_busy_percent = i % 2 ? 10 : 0;
+        config.sim.short_percent = 20;
+        stitched = stitched_bytes = cut_rows = cut_key_bytes = 0;
+        run_one(&config);
+        assert_true(stitched > 500);
+        assert_int_equal(cut_rows, stitched);
+        assert_int_equal(stitched_bytes, cut_key_bytes);
+        assert_true(i == 0 || i == 1 || cut_key_bytes > 0);
+    }
+}
+
+/* Who has few chunks cannot keep them for rows that have not all arrived: such rows are copied. */
+static void few_chunks_are_enough_for_cut_rows(void **state)
+{
+    (void)state;
+    for (uint32_t chunks = 1; chunks <= 6; chunks++) {
+        struct rig_config config = plain;
+        config.seed = 400 + chunks;
+        config.schema = "k:int64,v:binary(4088)";
+        config.rows = 300;
+        config.workers = config.nodes = 8;
+        config.frame_bytes = 65536;
+        config.chunk_count = chunks;
+        config.chunk_bytes = 600; /* a row lies in seven and more */
+        config.takes_cut_rows = true;
+        config.sink_busy_percent = 10;
+        config.sim.short_percent = 20;
+        stitched_bytes = 0;
+        run_one(&config);
+        assert_true(stitched_bytes > 100000);
+    }
 }
 
 static void memory_for_few_frames_is_enough(void **state)
@@ -317,6 +380,8 @@ int main(void)
         cmocka_unit_test(no_rows_at_all),
         cmocka_unit_test(every_width_of_rows),
         cmocka_unit_test(any_network_and_any_sink),
+        cmocka_unit_test(cut_rows_are_not_copied),
+        cmocka_unit_test(few_chunks_are_enough_for_cut_rows),
         cmocka_unit_test(memory_for_few_frames_is_enough),
         cmocka_unit_test(no_memory_for_one_frame_is_an_error),
         cmocka_unit_test(a_row_beyond_the_limit_is_an_error),
