@@ -33,6 +33,7 @@ Host *
     GlobalKnownHostsFile /dev/null
     StrictHostKeyChecking yes
     HostKeyAlias millrace-lab
+    KexAlgorithms curve25519-sha256
 CONFIG
     echo "millrace-lab $(cut -d ' ' -f 1,2 "$WORK/ssh/host.pub")" >"$WORK/ssh/known_hosts"
     LAB_SSH="ssh -F $WORK/ssh/config"

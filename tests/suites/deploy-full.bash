@@ -43,6 +43,16 @@ assert len(there["nodes"]) == 6 and all(node["rows"] for node in there["nodes"])
 PYTHON
 }
 
+# Nodes go on without a coordinator and find it again.
+restarts_the_coordinator()
+{
+    local pid
+    pid=$(member_pid n03)
+    cluster restart coordinator && [ "$(member_pid n03)" = "$pid" ] && status_is 'all(m["ready"] for m in members)' &&
+        cluster run -- join --left gen:rows=10k --right gen:rows=1k --on key=key >"$WORK/said" &&
+        grep -q '^checksum' "$WORK/said"
+}
+
 # A second cluster on the same hosts, with a port of its own; the first one's is refused.
 lives_beside_another()
 {
@@ -277,6 +287,7 @@ elif [ ! -x /usr/sbin/sshd ]; then
 else
     lab_begin 6
     check "ssh: six hosts give the answer of a local cluster" joins_on_six
+    check "ssh: the coordinator is restarted under its nodes" restarts_the_coordinator
     check "ssh: two clusters side by side" lives_beside_another
     check "ssh: down ends what is ours, stopped or dead, and spares a recycled pid" spares_and_ends
     check "ssh: a host that does not answer is not forgotten" keeps_records_of_the_silent

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: clusters on other hosts over ssh: three namespaces with an sshd each
 # groups: default full
-# limit: 240
+# limit: 400
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)
@@ -46,8 +46,8 @@ import json, os, sys
 run, report = (json.load(open(os.path.join(sys.argv[1], name))) for name in ("run.json", "report.json"))
 assert run["exit_code"] == 0 and run["command"][1] == "join" and set(run["versions"]) == {"n01", "n02", "n03"}, run
 assert len(set(run["versions"].values())) == 1 and report["status"] == "succeeded" and report["workers"] == 4, report
-logs = sorted(os.listdir(os.path.join(sys.argv[1], "logs")))
-assert logs == ["coordinator", "n01", "n02", "n03"], logs
+logs, doctors = (sorted(os.listdir(os.path.join(sys.argv[1], name))) for name in ("logs", "doctor"))
+assert logs == ["coordinator", "n01", "n02", "n03"] and doctors == ["n01.json", "n02.json", "n03.json"], (logs, doctors)
 assert "succeeded" in open(os.path.join(sys.argv[1], "logs", "coordinator")).read()
 PYTHON
     cluster run --folder "$out-text" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key \

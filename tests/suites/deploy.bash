@@ -211,36 +211,47 @@ survives_interruption()
     done
 }
 
-# carries_mbit FROM TO LEAST MOST IPERF3-OPTIONS...: what TCP gets through from node to node of cluster a.
-carries_mbit()
+# measures FROM TO IPERF3-OPTIONS...: prints what TCP gets through from node to node of cluster a, in kbit/s.
+measures()
 {
-    local from=$1 to=$2 least=$3 most=$4 server status=0
-    shift 4
+    local from=$1 to=$2 server status=0
+    shift 2
     ip netns exec "millrace-$PREFIX-a-$to" iperf3 --server --one-off >"$WORK/iperf3-server.log" 2>&1 &
     server=$!
     # The server needs a moment until it listens.
-    for _ in {1..100}; do
+    for _ in {1..250}; do
         [ -z "$(ip netns exec "millrace-$PREFIX-a-$to" ss -Hltn 'sport = :5201')" ] || break
         sleep 0.02
     done
-    timeout 20 ip netns exec "millrace-$PREFIX-a-$from" iperf3 --client "10.77.0.${to#n}" --time 2 --omit 1 --json "$@" \
-        >"$WORK/iperf3.json" || status=1
+    timeout 20 ip netns exec "millrace-$PREFIX-a-$from" iperf3 --client "10.77.0.${to#n}" --time 2 --omit 1 --json \
+        "$@" >"$WORK/iperf3.json" || status=1
     kill "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
-    [ "$status" -eq 0 ] && python3 - "$WORK/iperf3.json" "$least" "$most" "$from to $to" <<'PYTHON'
+    [ "$status" -eq 0 ] && python3 -c '
 import json, sys
-mbit = json.load(open(sys.argv[1]))["end"]["sum_received"]["bits_per_second"] / 1e6
-if not float(sys.argv[2]) <= mbit <= float(sys.argv[3]):
-    sys.exit(f"{sys.argv[4]}: {mbit:.0f} Mbit/s, not {sys.argv[2]} to {sys.argv[3]}")
-PYTHON
+print(int(json.load(sys.stdin)["end"]["sum_received"]["bits_per_second"] / 1000))' <"$WORK/iperf3.json"
 }
 
-# Each rate within 15 %.
+# carries FROM TO MBIT IPERF3-OPTIONS...: that within 15 %. A machine busy with other things can be too slow for it, but
+# never too fast: only what is too little is looked at again.
+carries()
+{
+    local from=$1 to=$2 mbit=$3 kbit
+    shift 3
+    for _ in 1 2 3; do
+        kbit=$(measures "$from" "$to" "$@") || return 1
+        echo "$from to $to: $kbit kbit/s of $mbit Mbit/s"
+        [ "$kbit" -le $((mbit * 1150)) ] || return 1
+        [ "$kbit" -lt $((mbit * 850)) ] || return 0
+    done
+    return 1
+}
+
+# Rates at which the buckets last through a busy machine's pauses.
 shapes_links()
 {
-    cluster up a --nodes 4 --via netns --link 200mbit,n2=100mbit/50mbit --switches 2 --uplink 80mbit &&
-        carries_mbit n2 n1 85 115 && carries_mbit n1 n2 42 58 && carries_mbit n4 n3 170 230 &&
-        carries_mbit n3 n1 68 92 --parallel 4 &&
+    cluster up a --nodes 4 --via netns --link 60mbit,n2=30mbit/20mbit --switches 2 --uplink 24mbit &&
+        carries n2 n1 30 && carries n1 n2 20 && carries n4 n3 60 && carries n3 n1 24 --parallel 4 &&
         expect 1 cluster up a --link 100mbit && cluster down a && nothing_left "$PREFIX-a"
 }
 
