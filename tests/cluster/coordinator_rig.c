@@ -278,10 +278,42 @@ static void on_prepare(struct rig *rig, uint32_t node, const struct cluster_mess
     say_step(rig, node, JOIN_STEP_OPENED);
 }
 
+/* Every flow brings RIG_FLOW_BYTES. */
+static void on_measure(struct rig *rig, uint32_t node, const struct cluster_measure *order, uint64_t job)
+{
+    struct rig_node *self = &rig->node[node];
+    assert_true(self->prepared && !self->finished);
+    if (order->last) {
+        say_step(rig, node, JOIN_STEP_FINISHED);
+        return;
+    }
+    assert_int_equal(order->step, self->measured + 1);
+    self->measured++;
+    uint64_t bytes[RIG_NODES_MAX], window[CLUSTER_BISECT_WINDOWS_MAX] = {0};
+    for (uint32_t i = 0; i < order->receive_count; i++) {
+        bytes[i] = RIG_FLOW_BYTES;
+        window[0] += RIG_FLOW_BYTES;
+    }
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_MEASURED;
+    message.job = job;
+    message.measured = (struct cluster_measured){.step = order->step,
+                                                 .receive_count = order->receive_count,
+                                                 .bytes = bytes,
+                                                 .window_count = cluster_bisect_windows(order->duration_ns),
+                                                 .window = window,
+                                                 .received_bytes = order->receive_count * (uint64_t)RIG_FLOW_BYTES,
+                                                 .sent_bytes = order->send_count * (uint64_t)RIG_FLOW_BYTES,
+                                                 .retransmits = node};
+    rig_node_say(rig, node, &message);
+}
+
 static void forget_job(struct rig_node *self)
 {
     self->job = 0;
     self->prepared = self->finished = false;
+    self->measured = 0;
 }
 
 static void on_release(struct rig *rig, uint32_t node, const struct cluster_message *message)
@@ -353,6 +385,9 @@ static void node_hear(struct rig *rig, uint32_t node, const struct cluster_messa
         break;
     case CLUSTER_MESSAGE_LEND:
         take_morsels(rig, node, &message->lend);
+        break;
+    case CLUSTER_MESSAGE_MEASURE:
+        on_measure(rig, node, &message->measure, message->job);
         break;
     case CLUSTER_MESSAGE_COMMIT:
         assert_true(rig->decided[message->job]); /* durable before anybody acts on it */
@@ -460,6 +495,15 @@ static void client_hear(struct rig *rig, struct rig_client *client, struct clust
 {
     if (message->kind == CLUSTER_MESSAGE_ACCEPTED) {
         client->job = message->job;
+    } else if (message->kind == CLUSTER_MESSAGE_SCHEDULE) {
+        assert_int_equal(client->steps, 0);
+        client->steps = message->schedule.step_count;
+    } else if (message->kind == CLUSTER_MESSAGE_MEASUREMENT) {
+        assert_int_equal(message->measurement.step, ++client->measurements);
+        assert_true(client->measurements <= client->steps);
+        assert_int_equal(message->measurement.received_bytes, RIG_FLOW_BYTES * message->measurement.flow_count);
+        for (uint32_t i = 0; i < message->measurement.flow_count; i++)
+            assert_int_equal(message->measurement.flow_bytes[i], RIG_FLOW_BYTES);
     } else if (message->kind == CLUSTER_MESSAGE_REPORT) {
         assert_false(client->reported); /* once */
         assert_int_equal(message->job, client->job);
@@ -609,6 +653,11 @@ struct cluster_submit rig_shuffle_out(void)
                                    .out = "/nowhere/out",
                                    .output = SHUFFLE_OUTPUT_CSV,
                                    .settings = {.morsel_bytes = 100000}};
+}
+
+struct cluster_submit rig_bisect(void)
+{
+    return (struct cluster_submit){.kind = JOIN_JOB_BISECT, .bisect = {.duration_ns = 200 * BASE_NS_PER_MS}};
 }
 
 bool rig_is_idle(struct rig *rig)

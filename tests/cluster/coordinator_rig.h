@@ -7,7 +7,8 @@
 #include "cluster/coordinator.h"
 
 enum { RIG_NODES_MAX = 8, RIG_CLIENTS_MAX = 64, RIG_MORSELS_MAX = 4096, RIG_JOBS_MAX = 128, RIG_PEERS_MAX = 4096 };
-enum { RIG_ROWS_SCANNED = 5 }; /* by every node whose job ends before it finished */
+enum { RIG_FLOW_BYTES = 1000 }; /* that every flow of a measurement brings */
+enum { RIG_ROWS_SCANNED = 5 };  /* by every node whose job ends before it finished */
 
 struct rig_message {
     struct rig_message *next;
@@ -29,6 +30,7 @@ struct rig_node {
     uint64_t job; /* it holds; 0: none */
     uint32_t number;
     bool prepared, finished;
+    uint32_t measured; /* steps of the job */
     uint64_t doubt;
     bool committed[RIG_JOBS_MAX], published[RIG_JOBS_MAX], aborted[RIG_JOBS_MAX];
     uint32_t pass;
@@ -41,6 +43,7 @@ struct rig_node {
 struct rig_client {
     uint64_t peer;
     uint64_t job;
+    uint32_t steps, measurements; /* of a bisect: at most, and told so far */
     bool reported;
     uint64_t reported_ns;
     struct cluster_message report;
@@ -90,6 +93,7 @@ void rig_client_say(struct rig *rig, struct rig_client *client, const struct clu
 /* "join gen gen" with morsels, and "shuffle gen --out". */
 struct cluster_submit rig_join(void);
 struct cluster_submit rig_shuffle_out(void);
+struct cluster_submit rig_bisect(void);
 
 bool rig_is_idle(struct rig *rig);
 bool rig_is_complete(struct rig *rig);

@@ -704,8 +704,8 @@ static void random_run(uint64_t seed)
     struct rig *rig = the_rig();
     open_complete(rig, seed, 2 + (uint32_t)(seed % 5));
     for (int job = 0; job < 6; job++) {
-        const bool out = base_random_chance(&rig->random, 1, 2);
-        const struct cluster_submit submit = out ? rig_shuffle_out() : rig_join();
+        const uint64_t kind = base_random_below(&rig->random, 5);
+        const struct cluster_submit submit = kind < 2 ? rig_shuffle_out() : kind < 4 ? rig_join() : rig_bisect();
         rig_submit(rig, &submit);
         rig_run(rig, base_random_below(&rig->random, 3 * BASE_NS_PER_MS));
         for (uint64_t faults = base_random_below(&rig->random, 3); faults > 0; faults--) {
