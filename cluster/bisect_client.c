@@ -12,8 +12,9 @@
 
 struct watch {
     struct bisect_run *run;
-    FILE *words; /* where "about 80 s" goes */
-    bool live;   /* standard error is a terminal: steps are shown as they end */
+    const char *link_rate; /* or NULL */
+    FILE *words;           /* where "about 80 s" goes */
+    bool live;             /* standard error is a terminal: steps are shown as they end */
 };
 
 static void show_step(const struct watch *watch)
@@ -35,17 +36,30 @@ static void clear_step(const struct watch *watch)
         fprintf(stderr, "\r\033[K");
 }
 
+static const char *node_name(const void *context, uint32_t node)
+{
+    return ((const struct cluster_schedule *)context)->node[node].name;
+}
+
+static void tell_schedule(const struct watch *watch)
+{
+    const struct cluster_schedule *told = &watch->run->schedule;
+    fprintf(watch->words, "%u nodes, at most %u steps of %.2f s after %.2f s of warm-up: about %.0f s\n",
+            told->node_count, told->step_count, (double)told->duration_ns / 1e9, (double)told->warmup_ns / 1e9,
+            (double)told->expected_ns / 1e9);
+    fflush(watch->words);
+}
+
 static enum base_status on_told(void *context, struct cluster_message *message, struct base_error *error)
 {
     struct watch *watch = context;
     const bool schedule = message->kind == CLUSTER_MESSAGE_SCHEDULE;
-    const enum base_status status = bisect_run_take(watch->run, message, error);
+    enum base_status status = bisect_run_take(watch->run, message, error);
     if (status == BASE_OK && schedule) {
-        const struct cluster_schedule *told = &watch->run->schedule;
-        fprintf(watch->words, "%u nodes, at most %u steps of %.2f s after %.2f s of warm-up: about %.0f s\n",
-                told->node_count, told->step_count, (double)told->duration_ns / 1e9, (double)told->warmup_ns / 1e9,
-                (double)told->expected_ns / 1e9);
-        fflush(watch->words);
+        tell_schedule(watch);
+        /* Better said now than when all is measured. */
+        status = bisect_links_check(watch->link_rate, node_name, &watch->run->schedule, watch->run->schedule.node_count,
+                                    error);
     }
     if (status == BASE_OK)
         show_step(watch);
@@ -58,7 +72,10 @@ static void run_engine(struct cluster_client *client, const struct cluster_clien
 {
     struct cluster_submit submit = args->submit;
     submit.settings.engine = args->bisect.engine[engine];
-    struct watch watch = {.run = run, .words = args->json ? stderr : stdout, .live = isatty(STDERR_FILENO) == 1};
+    struct watch watch = {.run = run,
+                          .link_rate = args->bisect.link_rate,
+                          .words = args->json ? stderr : stdout,
+                          .live = isatty(STDERR_FILENO) == 1};
     struct base_error error = {0};
     const enum base_status status = cluster_client_run_watched(client, &submit, on_told, &watch, &run->report, &error);
     clear_step(&watch);
@@ -73,6 +90,8 @@ static int exit_code(const struct bisect_run *run)
     const struct cluster_report *report = &run->report.report;
     if (run->job)
         return (int)cluster_client_exit(report);
+    if (report->error.status == BASE_INVALID)
+        return CLUSTER_EXIT_USAGE;
     return report->error.status == BASE_CANCELLED ? CLUSTER_EXIT_CANCELLED : CLUSTER_EXIT_CLUSTER;
 }
 

@@ -83,3 +83,28 @@ enum base_status bisect_links_find(const char *text, const char *node, struct bi
         *link = own.send > 0 ? own : common;
     return status;
 }
+
+enum base_status bisect_links_check(const char *text, bisect_name_fn *name, const void *context, uint32_t count,
+                                    struct base_error *error)
+{
+    char *copy = strdup(text ? text : "");
+    if (!copy)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the rates of links");
+    enum base_status status = BASE_OK;
+    char *rest;
+    for (char *word = strtok_r(copy, ",", &rest); word && status == BASE_OK; word = strtok_r(NULL, ",", &rest)) {
+        char *equals = strchr(word, '=');
+        if (!equals)
+            continue;
+        *equals = '\0';
+        bool found = false;
+        for (uint32_t i = 0; i < count && !found; i++)
+            found = strcmp(word, name(context, i)) == 0;
+        if (!found)
+            status = base_error_set(
+                error, BASE_INVALID,
+                "--link-rate names %s, which is no node of this cluster; `millrace nodes' lists them", word);
+    }
+    free(copy);
+    return status;
+}

@@ -23,4 +23,9 @@ void bisect_rate_format(double bits_per_second, char *text);
 enum base_status bisect_links_find(const char *text, const char *node, struct bisect_link *link,
                                    struct base_error *error);
 
+/* RATES must name only nodes that there are: BASE_INVALID names the first that is none. text NULL: nothing to check. */
+typedef const char *bisect_name_fn(const void *context, uint32_t index);
+enum base_status bisect_links_check(const char *text, bisect_name_fn *name, const void *context, uint32_t count,
+                                    struct base_error *error);
+
 #endif

@@ -62,7 +62,7 @@ static uint32_t speed_of(int fd, const char *name)
 {
     union {
         struct ethtool_link_settings settings;
-        uint32_t with_masks[sizeof(struct ethtool_link_settings) / sizeof(uint32_t) + 3 * MASK_WORDS_MAX];
+        uint32_t with_masks[sizeof(struct ethtool_link_settings) / sizeof(uint32_t) + (size_t)3 * MASK_WORDS_MAX];
     } question = {.settings = {.cmd = ETHTOOL_GLINKSETTINGS}};
     if (!ask(fd, name, &question) || question.settings.link_mode_masks_nwords >= 0)
         return 0;

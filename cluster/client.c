@@ -233,6 +233,7 @@ struct run {
     struct cluster_progress_bar bar;
     cluster_client_watch_fn *watch; /* or NULL */
     void *watch_context;
+    bool watch_failed;
 };
 
 static const int leave_signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -296,8 +297,10 @@ static enum base_status on_message(struct cluster_client *client, struct run *ru
     default:
         if (!run->watch)
             status = unexpected(client, message, error);
-        else if (run->watch(run->watch_context, message, error) != BASE_OK)
+        else if (run->watch(run->watch_context, message, error) != BASE_OK) {
+            run->watch_failed = true;
             status = error->status;
+        }
         break;
     }
     cluster_message_free(message);
@@ -338,7 +341,7 @@ enum base_status cluster_client_run_watched(struct cluster_client *client, const
         status = BASE_OK;
     }
     cluster_progress_clear(&run.bar);
-    if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED) {
+    if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED && !run.watch_failed) {
         const struct base_error cause = *error;
         base_error_set(error, status, "job %llu is out of sight: %s; `millrace jobs' may tell what became of it",
                        (unsigned long long)run.job, cause.text);

@@ -307,6 +307,8 @@ def interrupted():
             report = strict(out)
             expect(report["status"] == "cancelled", f"{report['status']}")
         cluster.next_job_works()
+        report = cluster.bisect("--link-rate", "1gbit,n7=2gbit", code=2)
+        expect("n7" in report["error"], f"{report['error']}")
         for words, code in (
             (["--seconds", "0"], 2), (["--cuts", "none"], 2), (["--engine", "quick"], 2), (["--link-rate", "1"], 2),
             (["--streams", "0"], 2), (["--coordinator", "127.0.0.1:9"], 3),

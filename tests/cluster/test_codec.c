@@ -116,6 +116,102 @@ static void test_submit_fields(void **state)
     cluster_message_free(&decoded);
 }
 
+static void test_measurement_fields(void **state)
+{
+    (void)state;
+    struct cluster_message sample, decoded;
+    round_trip(CLUSTER_MESSAGE_MEASURE, &sample, &decoded);
+    assert_int_equal(decoded.measure.step, 3);
+    assert_int_equal(decoded.measure.duration_ns, 250000000);
+    assert_int_equal(decoded.measure.streams, 4);
+    assert_int_equal(decoded.measure.send_count, 2);
+    assert_int_equal(decoded.measure.send[1], 4);
+    assert_int_equal(decoded.measure.receive_count, 1);
+    cluster_message_free(&decoded);
+    round_trip(CLUSTER_MESSAGE_MEASURED, &sample, &decoded);
+    const struct cluster_measured *a = &sample.measured, *b = &decoded.measured;
+    assert_memory_equal(a->bytes, b->bytes, 2 * sizeof *a->bytes);
+    assert_memory_equal(a->window, b->window, 2 * sizeof *a->window);
+    assert_memory_equal(&a->received_bytes, &b->received_bytes,
+                        sizeof *a - offsetof(struct cluster_measured, received_bytes));
+    cluster_message_free(&decoded);
+    round_trip(CLUSTER_MESSAGE_SCHEDULE, &sample, &decoded);
+    assert_int_equal(decoded.schedule.step_count, 58);
+    assert_int_equal(decoded.schedule.window_ns, 100000000);
+    assert_string_equal(decoded.schedule.node[0].name, "n1");
+    assert_string_equal(decoded.schedule.node[0].card.interface, "eth0");
+    assert_int_equal(decoded.schedule.node[0].card.bits_per_second, UINT64_C(100000000000));
+    cluster_message_free(&decoded);
+    round_trip(CLUSTER_MESSAGE_MEASUREMENT, &sample, &decoded);
+    const struct cluster_measurement *c = &sample.measurement, *d = &decoded.measurement;
+    assert_int_equal(d->kind, CLUSTER_BISECT_CUT);
+    assert_int_equal(d->origin, CLUSTER_BISECT_ORIGIN_SEARCH);
+    assert_memory_equal(c->half, d->half, 2);
+    assert_memory_equal(c->flow, d->flow, 2 * sizeof *c->flow);
+    assert_memory_equal(c->flow_bytes, d->flow_bytes, 2 * sizeof *c->flow_bytes);
+    assert_memory_equal(&c->received_bytes, &d->received_bytes,
+                        sizeof *c - offsetof(struct cluster_measurement, received_bytes));
+    cluster_message_free(&decoded);
+}
+
+static void refuse(struct cluster_message *message, enum base_status status, const char *words)
+{
+    uint8_t *bytes;
+    size_t count;
+    struct base_error error = {0};
+    struct cluster_message decoded;
+    encode(message, &bytes, &count);
+    assert_int_equal(cluster_codec_decode(bytes, count, &decoded, &error), status);
+    if (!strstr(error.text, words))
+        fail_msg("'%s' does not say '%s'", error.text, words);
+    free(bytes);
+}
+
+/* A request to measure has no sources; what it may ask for has bounds. */
+static void test_bisect_requests(void **state)
+{
+    (void)state;
+    struct cluster_bisect_rack rack = {"n1", "left"};
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_SUBMIT};
+    message.submit.kind = JOIN_JOB_BISECT;
+    message.submit.on = "";
+    const struct cluster_bisect_request good = {.duration_ns = BASE_NS_PER_S,
+                                                .cuts = CLUSTER_BISECT_COUNT,
+                                                .cut_count = 7,
+                                                .streams = 3,
+                                                .rack_count = 1,
+                                                .rack = &rack};
+    message.submit.bisect = good;
+    uint8_t *bytes;
+    size_t count;
+    struct cluster_message decoded;
+    encode(&message, &bytes, &count);
+    decode(bytes, count, &decoded);
+    free(bytes);
+    assert_int_equal(decoded.submit.source_count, 0);
+    assert_int_equal(decoded.submit.bisect.cut_count, 7);
+    assert_int_equal(decoded.submit.bisect.streams, 3);
+    assert_string_equal(decoded.submit.bisect.rack[0].node, "n1");
+    assert_string_equal(decoded.submit.bisect.rack[0].rack, "left");
+    cluster_message_free(&decoded);
+    message.submit.bisect.cut_count = 0;
+    refuse(&message, BASE_PROTOCOL, "contradict");
+    message.submit.bisect = good;
+    message.submit.bisect.duration_ns = 1;
+    refuse(&message, BASE_PROTOCOL, "steps of 1 ns");
+    message.submit.bisect = good;
+    message.submit.bisect.streams = CLUSTER_BISECT_STREAMS_MAX + 1;
+    refuse(&message, BASE_PROTOCOL, "streams");
+    message.submit.bisect = good;
+    message.submit.source_count = 1;
+    message.submit.source[0].text = "gen:rows=1";
+    refuse(&message, BASE_PROTOCOL, "1 sources");
+    struct cluster_message measure;
+    message_sample(CLUSTER_MESSAGE_MEASURE, &measure);
+    measure.measure.window_ns++;
+    refuse(&measure, BASE_PROTOCOL, "do not fit");
+}
+
 static void test_plan_fields(void **state)
 {
     (void)state;
@@ -186,19 +282,6 @@ static void test_broken_bytes(void **state)
         free(bytes);
         message_sample_done(&sample);
     }
-}
-
-static void refuse(struct cluster_message *message, enum base_status status, const char *words)
-{
-    uint8_t *bytes;
-    size_t count;
-    struct base_error error = {0};
-    struct cluster_message decoded;
-    encode(message, &bytes, &count);
-    assert_int_equal(cluster_codec_decode(bytes, count, &decoded, &error), status);
-    if (!strstr(error.text, words))
-        fail_msg("'%s' does not say '%s'", error.text, words);
-    free(bytes);
 }
 
 static void test_versions(void **state)
@@ -346,11 +429,12 @@ static void test_corpus_is_current(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),    cmocka_unit_test(test_report_fields),
-        cmocka_unit_test(test_step_fields),       cmocka_unit_test(test_submit_fields),
-        cmocka_unit_test(test_plan_fields),       cmocka_unit_test(test_broken_bytes),
-        cmocka_unit_test(test_versions),          cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_plans_are_checked), cmocka_unit_test(test_corpus_is_current),
+        cmocka_unit_test(test_there_and_back),     cmocka_unit_test(test_report_fields),
+        cmocka_unit_test(test_step_fields),        cmocka_unit_test(test_submit_fields),
+        cmocka_unit_test(test_measurement_fields), cmocka_unit_test(test_bisect_requests),
+        cmocka_unit_test(test_plan_fields),        cmocka_unit_test(test_broken_bytes),
+        cmocka_unit_test(test_versions),           cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_plans_are_checked),  cmocka_unit_test(test_corpus_is_current),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
