@@ -159,7 +159,7 @@ static void member_tell_engine(const struct crew_member *member)
     snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(member->engine));
     snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(member->engine));
     /* What the kernel does not have; what a limit took away another job may have. */
-    crew->missing |= net_engine_missing(member->engine) & (NET_FEATURE_URING | NET_FEATURE_SEND_ZC);
+    crew->missing |= net_engine_missing(member->engine) & NET_FEATURE_SEND_ZC;
     pthread_mutex_unlock(&crew->lock);
     if (*crew->engine_reason && reasoned) {
         snprintf(crew->engine_warned, sizeof crew->engine_warned, "%s", crew->engine_reason);
@@ -218,6 +218,24 @@ static void member_restore_engine(struct crew_member *member, const struct net_e
     }
 }
 
+/* Opens an engine in the place of one just closed that had these features. What a user may lock is shared with the
+ * closed ring until the kernel is done with that: what the one before had and this one lacks is worth another try. */
+static enum base_status member_replace_engine(struct crew_member *member, const struct net_engine_choice *choice,
+                                              const struct net_engine_config *config, uint32_t had,
+                                              struct base_error *error)
+{
+    for (int turn = 0;; turn++) {
+        const enum base_status status = member_open_engine(member, choice, config, error);
+        const bool lost =
+            status == BASE_OK ? net_engine_missing(member->engine) & had : status == BASE_NO_MEMORY && had != 0;
+        if (!lost || turn == CREW_RING_GONE_TURNS)
+            return status;
+        if (status == BASE_OK)
+            member_close_engine(member);
+        (void)poll(NULL, 0, CREW_RING_GONE_MS);
+    }
+}
+
 /* Opens the engine a job asks for, unless the one at hand fits. The one at hand is closed first: a tight budget has no
  * room for both. */
 static enum base_status member_engine(struct crew_member *member, const struct net_engine_choice *choice,
@@ -229,8 +247,9 @@ static enum base_status member_engine(struct crew_member *member, const struct n
         return member_open_engine(member, choice, config, error);
     const struct net_engine_choice before_choice = member->engine_choice;
     const struct net_engine_config before = member->engine_config;
+    const uint32_t had = net_engine_in_force(member->engine);
     member_close_engine(member);
-    const enum base_status status = member_open_engine(member, choice, config, error);
+    const enum base_status status = member_replace_engine(member, choice, config, had, error);
     if (status != BASE_OK)
         member_restore_engine(member, &before_choice, &before);
     return status;
@@ -259,6 +278,17 @@ static enum base_status member_open_join(struct crew_member *member, struct base
     return status;
 }
 
+/* Says why the job's engines are what they are; missing: what turned out not to be there. */
+static void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
+{
+    const struct net_traffic traffic = join_plan_traffic(&crew->plan, crew->config.workers);
+    struct net_chosen chosen;
+    pthread_mutex_lock(&crew->lock);
+    net_choose(crew->choice.kind, &traffic, &crew->experience, crew->missing | missing, &chosen);
+    snprintf(crew->engine_decision, sizeof crew->engine_decision, "%s", chosen.why);
+    pthread_mutex_unlock(&crew->lock);
+}
+
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
@@ -273,6 +303,8 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     enum base_status status = member_engine(member, &crew->choice, &engine_config, error);
     if (status != BASE_OK)
         return status;
+    if (member->local == 0 && (net_engine_missing(member->engine) & NET_FEATURE_URING))
+        crew_tell_decision(crew, NET_FEATURE_URING);
     atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
     if (crew->mailroom != NULL)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
@@ -379,6 +411,7 @@ static void member_learn(const struct crew_member *member)
     pthread_mutex_lock(&member->crew->lock);
     experience->zc_sends += counters->zc_sends;
     experience->zc_copied += counters->zc_copied;
+    experience->zc_off += counters->zc_off;
     experience->receives += counters->receives;
     experience->received_bytes += counters->received_bytes;
     experience->receive_capacity_bytes += counters->receives * member->engine_config.recv_chunk_bytes;
@@ -638,8 +671,8 @@ static void crew_choose(struct cluster_crew *crew)
     pthread_mutex_lock(&crew->lock);
     net_experience_age(&crew->experience);
     net_choose(crew->choice.kind, &traffic, &crew->experience, crew->missing, &crew->chosen);
-    snprintf(crew->engine_decision, sizeof crew->engine_decision, "%s", crew->chosen.why);
     pthread_mutex_unlock(&crew->lock);
+    crew_tell_decision(crew, 0);
 }
 
 enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,

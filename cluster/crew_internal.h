@@ -16,6 +16,8 @@ enum {
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_ENGINE_RETRY_MS = 100,
+    CREW_RING_GONE_MS = 20,       /* the kernel lets go of a closed ring a little later, */
+    CREW_RING_GONE_TURNS = 10,    /* which is waited for that often */
     CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */
 };
 
@@ -80,7 +82,7 @@ struct cluster_crew {
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
     char engine_name[32], engine_features[256];
-    char engine_reason[256], engine_warned[256], engine_decision[256];
+    char engine_reason[256], engine_warned[256], engine_decision[NET_CHOSEN_WHY_BYTES];
 };
 
 /* crew.c */

@@ -48,7 +48,8 @@ static enum zc_verdict judge_zc(const struct net_traffic *traffic, const struct 
 {
     if (missing & NET_FEATURE_SEND_ZC)
         return ZC_MISSING;
-    if (experience->zc_sends >= ZC_SENDS_KNOWN && experience->zc_copied > experience->zc_sends / 2)
+    if ((experience->zc_sends >= ZC_SENDS_KNOWN && experience->zc_copied > experience->zc_sends / 2) ||
+        (experience->zc_off > 0 && experience->zc_copied >= experience->zc_sends / 2))
         return ZC_COPIES;
     if (message_bytes(traffic) < ZC_MESSAGE_BYTES ||
         (traffic->connection_bytes > 0 && traffic->connection_bytes < ZC_CONNECTION_BYTES))
@@ -94,8 +95,10 @@ static void describe(const struct net_traffic *traffic, const struct net_experie
     else if (verdict == ZC_TRY)
         snprintf(why + used, left, "zero-copy send is tried");
     else
-        snprintf(why + used, left, "zero-copy send %s: of %" PRIu64 " before %" PRIu64 " were copied",
-                 verdict == ZC_WORKS ? "works" : "is off", experience->zc_sends, experience->zc_copied);
+        snprintf(why + used, left,
+                 "zero-copy send %s: of %" PRIu64 " before %" PRIu64 " were copied, %" PRIu64 " connections gave it up",
+                 verdict == ZC_WORKS ? "works" : "is off", experience->zc_sends, experience->zc_copied,
+                 experience->zc_off);
 }
 
 static void choose_features(const struct net_traffic *traffic, const struct net_experience *experience,

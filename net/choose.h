@@ -20,12 +20,12 @@ struct net_traffic {
 
 /* Sums over earlier jobs on this node. */
 struct net_experience {
-    uint64_t zc_sends, zc_copied;                              /* zero-copy sends, and those copied all the same */
+    uint64_t zc_sends, zc_copied, zc_off; /* zero-copy sends, those copied all the same, connections that gave it up */
     uint64_t receives, received_bytes, receive_capacity_bytes; /* chunks, what was in them, what had room */
     uint64_t receive_starved;                                  /* receives that found no chunk */
 };
 
-enum { NET_CHOSEN_WHY_BYTES = 256 };
+enum { NET_CHOSEN_WHY_BYTES = 320 };
 struct net_chosen {
     uint32_t features; /* bits of enum net_feature */
     uint32_t chunk_bytes, chunk_count;

@@ -99,6 +99,11 @@ void net_engine_describe(struct net_engine *engine, const char *settings)
                  settings);
 }
 
+uint32_t net_engine_in_force(const struct net_engine *engine)
+{
+    return engine->features;
+}
+
 uint32_t net_engine_missing(const struct net_engine *engine)
 {
     return engine->missing;

@@ -180,6 +180,8 @@ const char *net_engine_name(const struct net_engine *engine);
 const char *net_engine_reason(const struct net_engine *engine);
 /* The features in use and the socket settings, separated by spaces. Settled by enable. */
 const char *net_engine_features(const struct net_engine *engine);
+/* Bits of enum net_feature that are in force. Settled by enable. */
+uint32_t net_engine_in_force(const struct net_engine *engine);
 /* Bits of enum net_feature that were asked for and could not be had; URING after a fallback to epoll. Settled by
  * enable. */
 uint32_t net_engine_missing(const struct net_engine *engine);

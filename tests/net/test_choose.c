@@ -40,6 +40,14 @@ static const struct choice_case cases[] = {
      .chunk_bytes = 64 << 10,
      .chunk_count = 32,
      .words = "zero-copy send is off: of 100 before 100 were copied"},
+    {.name = "no memory to account for it: connections gave it up",
+     .traffic = {16, 64 << 10, 2, GIB},
+     .experience = {.zc_off = 2},
+     .uring = true,
+     .multishot = true,
+     .chunk_bytes = 64 << 10,
+     .chunk_count = 32,
+     .words = "of 0 before 0 were copied, 2 connections gave it up"},
     {.name = "half copied is not most",
      .traffic = {16, 8 << 10, 2, GIB},
      .experience = {.zc_sends = 100, .zc_copied = 50},
@@ -188,17 +196,17 @@ static void the_longest_sentence_is_whole(void **state)
 {
     (void)state;
     const struct net_traffic traffic = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX};
-    const struct net_experience experience = {.zc_sends = UINT64_MAX, .zc_copied = UINT64_MAX};
+    const struct net_experience experience = {.zc_sends = UINT64_MAX, .zc_copied = UINT64_MAX, .zc_off = UINT64_MAX};
     struct net_chosen chosen;
     net_choose(NET_ENGINE_URING, &traffic, &experience, 0, &chosen);
     const size_t length = strlen(chosen.why);
-    assert_string_equal(chosen.why + length - strlen("were copied"), "were copied");
+    assert_string_equal(chosen.why + length - strlen("gave it up"), "gave it up");
 }
 
 static void receiving_is_forgotten_sending_is_not(void **state)
 {
     (void)state;
-    struct net_experience experience = {100, 90, 80, 60, 40, 20};
+    struct net_experience experience = {100, 90, 9, 80, 60, 40, 20};
     net_experience_age(&experience);
     assert_int_equal(experience.zc_sends, 100);
     assert_int_equal(experience.zc_copied, 90);
