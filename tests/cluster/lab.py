@@ -103,6 +103,7 @@ def examine_report(report, code):
     for node in nodes:
         examine_fields("node", node, NODE)
         expect_equal(set(node["stalls"]), {"frame", "output", "input"}, "stalls")
+        expect(report["out"] is not None or node["stalls"]["output"] == 0, node["name"], "waited for no output")
         if node["socket"] is not None:
             examine_fields("socket", node["socket"], SOCKET)
     expect((report["per_gib"] is None) == (report["bytes_sent"] == 0), "per_gib is", report["per_gib"])

@@ -475,7 +475,9 @@ static void test_engine_busy_with_others(void **state)
     } while (net_file_submit(harness->engine, &other[others]) == BASE_OK && ++others < 16);
     assert_true(others > 0 && others < 16);
     uint32_t taken = 0;
+    assert_int_equal(shuffle_output_stalls(output), 0);
     assert_int_equal(shuffle_output_write(output, rows.row, NULL, rows.count, &taken, &error), BASE_BUSY);
+    assert_int_equal(shuffle_output_stalls(output), 1);
     assert_true(shuffle_output_idle(output));
     for (uint32_t done = 0; done < others;) {
         struct net_event event[16];
