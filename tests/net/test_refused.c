@@ -10,8 +10,8 @@ enum refusal { NO_DEFER, NO_BUFFER_RING, NO_LOCKED_MEMORY, NO_INCREMENTAL, NO_BU
 
 static struct {
     enum refusal refusal;
-    unsigned calls;
-    unsigned hits; /* calls that were made different */
+    _Atomic unsigned calls;
+    _Atomic unsigned hits; /* calls that were made different */
 } kernel;
 
 static bool refuses(bool refused)
