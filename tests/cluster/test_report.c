@@ -35,7 +35,7 @@ static struct cluster_report make_report(uint32_t nodes)
                                                .facts = {.known = i != 2,
                                                          .congestion = "cubic",
                                                          .interface = "eth0",
-                                                         .send_buffer_bytes = 1 << (20 + i),
+                                                         .send_buffer_bytes = (1 + i) << 20,
                                                          .recv_buffer_bytes = 131072,
                                                          .nodelay = true,
                                                          .mss_bytes = 1448,
