@@ -55,7 +55,6 @@ const char *doctor_engine(const struct doctor_facts *facts)
     return "uring";
 }
 
-/* A bundle of incremental buffers is what the rung uses, so both must work together. */
 static const struct {
     uint32_t features; /* all of them */
     enum net_probe_id probe;
@@ -70,7 +69,6 @@ static const struct {
     {NET_FEATURE_MULTISHOT, NET_PROBE_MULTISHOT_RECEIVE},
     {NET_FEATURE_BUNDLE, NET_PROBE_BUNDLE},
     {NET_FEATURE_INCREMENTAL, NET_PROBE_INCREMENTAL},
-    {NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL, NET_PROBE_BUNDLE_INCREMENTAL},
     {NET_FEATURE_SEND_ZC | NET_FEATURE_URING, NET_PROBE_SEND_ZC},
     {NET_FEATURE_RECV_ZC, NET_PROBE_RECV_ZC},
 };
@@ -131,7 +129,7 @@ static void judge_features(const struct doctor_facts *facts, struct doctor_findi
     static const enum net_probe_id used[] = {
         NET_PROBE_DEFER_TASKRUN,      NET_PROBE_REGISTERED_RING, NET_PROBE_REGISTERED_FILES,  NET_PROBE_BUFFER_RING,
         NET_PROBE_MULTISHOT_ACCEPT,   NET_PROBE_BUNDLE,          NET_PROBE_MULTISHOT_RECEIVE, NET_PROBE_INCREMENTAL,
-        NET_PROBE_REGISTERED_BUFFERS, NET_PROBE_SEND_ZC,         NET_PROBE_BUNDLE_INCREMENTAL};
+        NET_PROBE_REGISTERED_BUFFERS, NET_PROBE_SEND_ZC};
     bool loopback = true;
     if (!works(facts, NET_PROBE_URING))
         return;

@@ -289,7 +289,6 @@ static probe_try *const tries[NET_PROBE_COUNT] = {
     [NET_PROBE_MULTISHOT_RECEIVE] = probe_multishot_receive,
     [NET_PROBE_BUNDLE] = probe_bundle,
     [NET_PROBE_INCREMENTAL] = probe_incremental,
-    [NET_PROBE_BUNDLE_INCREMENTAL] = probe_bundle_incremental,
     [NET_PROBE_RECV_ZC] = probe_receive_zc,
     [NET_PROBE_RECV_ZC_COPY] = probe_receive_zc_copy,
     [NET_PROBE_SEND_ZC] = probe_send_zc,

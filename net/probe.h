@@ -39,7 +39,6 @@
     X(MULTISHOT_RECEIVE, "multishot-receive", RECEIVE, "one request serves many receives", "6.0")                      \
     X(BUNDLE, "bundle", RECEIVE, "several buffers in one completion, in order", "6.10")                                \
     X(INCREMENTAL, "incremental", RECEIVE, "buffers consumed piece by piece, in order", "6.12")                        \
-    X(BUNDLE_INCREMENTAL, "bundle-incremental", RECEIVE, "both together, in order", "6.12")                            \
     X(RECV_ZC, "recv-zc", RECEIVE, "zero-copy receive from a queue of a card", "6.15")                                 \
     X(RECV_ZC_COPY, "recv-zc-copy", RECEIVE, "zero-copy receive's interface, copying, on any card", "7.0")             \
     X(SEND_ZC, "send-zc", SEND, "zero-copy send", "6.0")                                                               \

@@ -16,8 +16,8 @@ enum { PROBE_ENTRIES = 16 };
  * probe_broken, whose result it returns. */
 typedef int probe_try(struct net_probe_result *result);
 
-probe_try probe_multishot_accept, probe_multishot_receive, probe_bundle, probe_incremental, probe_bundle_incremental,
-    probe_receive_zc, probe_receive_zc_copy;
+probe_try probe_multishot_accept, probe_multishot_receive, probe_bundle, probe_incremental, probe_receive_zc,
+    probe_receive_zc_copy;
 probe_try probe_send_zc, probe_send_zc_fixed, probe_sendmsg_zc, probe_msg_zerocopy;
 
 /* A ring of PROBE_ENTRIES with more flags; the smallest one that shows anything. */

@@ -213,11 +213,6 @@ int probe_incremental(struct net_probe_result *result)
     return try_stream(false, true, result);
 }
 
-int probe_bundle_incremental(struct net_probe_result *result)
-{
-    return try_stream(true, true, result);
-}
-
 /* One request, one connection: a second one would show no more. */
 int probe_multishot_accept(struct net_probe_result *result)
 {

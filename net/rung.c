@@ -201,6 +201,12 @@ enum base_status net_engine_choice_check(const struct net_engine_choice *choice,
         return base_error_set(error, BASE_INVALID,
                               "%s needs deferred task work, which sqpoll replaces: choose another rung with sqpoll",
                               rung->word);
+    if ((asked & NET_FEATURE_INCREMENTAL) &&
+        (rung->features & (NET_FEATURE_MULTISHOT | NET_FEATURE_RECV_ZC)) != NET_FEATURE_MULTISHOT)
+        return base_error_set(error, BASE_INVALID,
+                              "incremental is about provided buffers, which %s does not use: choose uring-multishot, "
+                              "uring-bundle or uring-send-zc",
+                              rung->word);
     if ((asked & NET_FEATURE_COOP_TASKRUN) && (rung->features & NET_FEATURE_DEFER_TASKRUN))
         return base_error_set(error, BASE_INVALID,
                               "%s defers task work already, which goes further than coop-taskrun: choose "
@@ -217,8 +223,12 @@ bool net_engine_choice_equal(const struct net_engine_choice *a, const struct net
 
 uint32_t net_engine_choice_features(const struct net_engine_choice *choice)
 {
-    const uint32_t features = net_rung_features(choice->kind) | choice->options;
-    return features & NET_FEATURE_SQPOLL ? features & ~(uint32_t)NET_FEATURE_DEFER_TASKRUN : features;
+    uint32_t features = net_rung_features(choice->kind) | choice->options;
+    if (features & NET_FEATURE_SQPOLL)
+        features &= ~(uint32_t)NET_FEATURE_DEFER_TASKRUN;
+    if (features & NET_FEATURE_INCREMENTAL)
+        features &= ~(uint32_t)NET_FEATURE_BUNDLE;
+    return features;
 }
 
 const char *net_option_word(enum net_option_index option)

@@ -22,11 +22,11 @@
     X(REGISTERED_BUFFERS, "registered-buffers") /* receive memory, or zero-copy send memory */                         \
     X(MULTISHOT, "multishot")                   /* accept and receive; chunks from a provided buffer ring */           \
     X(BUNDLE, "bundle")                         /* several chunks in one completion */                                 \
-    X(INCREMENTAL, "incremental")               /* large buffers, consumed piece by piece */                           \
     X(SEND_ZC, "send-zc")                       /* zero-copy send, off again per connection where the kernel copies */ \
     X(RECV_ZC, "recv-zc")                       /* a card writes into our memory; takes the provided buffers' place */ \
     X(SQPOLL, "sqpoll")                         /* a kernel thread takes submissions: no enter while it is awake */    \
     X(COOP_TASKRUN, "coop-taskrun")             /* task work without interrupting the owner */                         \
+    X(INCREMENTAL, "incremental")               /* a chunk filled by several completions, in the place of bundles */   \
     X(NAPI, "napi")                             /* a wait polls the network card first */                              \
     X(MIN_WAIT, "min-wait")     /* a wait ends with a batch, or after a short time with what is there */               \
     X(HUGE_PAGES, "huge-pages") /* receive memory of reserved huge pages */                                            \
@@ -57,8 +57,7 @@ enum net_feature {
       "ring, sockets and receive memory are registered once instead of looked up each time")                           \
     X(URING_MULTISHOT, "uring-multishot", NET_RUNG_MULTISHOT,                                                          \
       "one request serves many receives, from a ring of provided buffers")                                             \
-    X(URING_BUNDLE, "uring-bundle", NET_RUNG_BUNDLE,                                                                   \
-      "one completion fills several chunks, and a chunk is filled by several completions")                             \
+    X(URING_BUNDLE, "uring-bundle", NET_RUNG_BUNDLE, "one completion fills several chunks")                            \
     X(URING_SEND_ZC, "uring-send-zc", NET_RUNG_SEND_ZC,                                                                \
       "sends from our memory, registered with the ring, completed when it is free")                                    \
     X(URING_RECV_ZC, "uring-recv-zc", NET_RUNG_RECV_ZC,                                                                \
@@ -74,7 +73,7 @@ enum net_rung_features {
     NET_RUNG_REGISTERED = NET_RUNG_DEFER | NET_FEATURE_REGISTERED_RING | NET_FEATURE_REGISTERED_FILES,
     NET_RUNG_FIXED = NET_RUNG_REGISTERED | NET_FEATURE_REGISTERED_BUFFERS,
     NET_RUNG_MULTISHOT = NET_RUNG_REGISTERED | NET_FEATURE_MULTISHOT,
-    NET_RUNG_BUNDLE = NET_RUNG_MULTISHOT | NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL,
+    NET_RUNG_BUNDLE = NET_RUNG_MULTISHOT | NET_FEATURE_BUNDLE,
     NET_RUNG_SEND_ZC = NET_RUNG_BUNDLE | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS,
     NET_RUNG_RECV_ZC = NET_RUNG_MULTISHOT | NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS | NET_FEATURE_RECV_ZC
 };
@@ -91,6 +90,7 @@ enum net_engine_kind {
 #define NET_OPTION_LIST(X)                                                                                             \
     X(SQPOLL, "sqpoll", NET_OPTION_PLAIN, "a kernel thread submits and runs the task work")                            \
     X(COOP_TASKRUN, "coop-taskrun", NET_OPTION_PLAIN, "task work waits for the next system call")                      \
+    X(INCREMENTAL, "incremental", NET_OPTION_PLAIN, "a chunk is filled by several completions; instead of bundles")    \
     X(NAPI, "napi", NET_OPTION_TIME_OR_DEFAULT, "busy polling of the network card for so long before a wait")          \
     X(MIN_WAIT, "min-wait", NET_OPTION_TIME, "wait for a batch of completions, but not longer than this")              \
     X(HUGE_PAGES, "huge-pages", NET_OPTION_PLAIN, "receive memory of reserved huge pages")                             \

@@ -301,9 +301,9 @@ void uring_area_close(struct uring_engine *engine);
 extern const struct uring_receiver uring_receiver_bundle;
 /* Gives a chunk to the kernel as its last. */
 void uring_bundle_provide(struct uring_engine *engine, uint32_t id);
-/* Why this kernel's bundles and incremental buffers cannot be used; NULL: they work, or are missing and say so
+/* Why this kernel's bundles, or its incremental buffers, cannot be used; NULL: they work, or are missing and say so
  * themselves. Tried once per process. */
-const char *uring_bundle_broken(void);
+const char *uring_bundle_broken(enum net_feature feature);
 
 /* uring_oneshot.c */
 extern const struct uring_receiver uring_receiver_oneshot;

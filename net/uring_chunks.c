@@ -108,17 +108,16 @@ static void uring_ring_open(struct uring_engine *engine, uint32_t count)
 /* Takes what this kernel has not, or has wrong, out of the features. */
 static void uring_bundle_check(struct uring_engine *engine)
 {
-    const uint32_t both = NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL;
+    static const enum net_feature tried[] = {NET_FEATURE_BUNDLE, NET_FEATURE_INCREMENTAL};
 
-    if (!(engine->base.features & both))
-        return;
-    const char *broken = uring_bundle_broken();
-    if (broken != NULL) {
-        net_engine_miss(&engine->base, NET_FEATURE_BUNDLE, broken);
-        net_engine_miss(&engine->base, NET_FEATURE_INCREMENTAL, broken);
-    } else if (uring_has(engine, NET_FEATURE_BUNDLE) && !(engine->ring.features & IORING_FEAT_RECVSEND_BUNDLE)) {
-        net_engine_miss(&engine->base, NET_FEATURE_BUNDLE, "this kernel is too old (needs Linux 6.10)");
+    BASE_ASSERT(!(uring_has(engine, NET_FEATURE_BUNDLE) && uring_has(engine, NET_FEATURE_INCREMENTAL)));
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        const char *broken = uring_has(engine, tried[i]) ? uring_bundle_broken(tried[i]) : NULL;
+        if (broken != NULL)
+            net_engine_miss(&engine->base, tried[i], broken);
     }
+    if (uring_has(engine, NET_FEATURE_BUNDLE) && !(engine->ring.features & IORING_FEAT_RECVSEND_BUNDLE))
+        net_engine_miss(&engine->base, NET_FEATURE_BUNDLE, "this kernel is too old (needs Linux 6.10)");
 }
 
 static const struct uring_receiver *uring_receiver_choose(const struct uring_engine *engine)

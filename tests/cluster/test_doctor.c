@@ -182,10 +182,10 @@ static void rungs_name_what_they_lack(void **state)
     (void)state;
     for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++)
         assert_int_equal(doctor_rung_lacks(&facts, (enum net_engine_kind)kind), NET_PROBE_COUNT);
-    set_feature(NET_PROBE_BUNDLE_INCREMENTAL, NET_PROBE_STATE_BROKEN, EPROTO, "why");
+    set_feature(NET_PROBE_BUNDLE, NET_PROBE_STATE_BROKEN, EPROTO, "why");
     set_feature(NET_PROBE_MSG_ZEROCOPY, NET_PROBE_STATE_MISSING, ENOPROTOOPT, "why");
     assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_MULTISHOT), NET_PROBE_COUNT);
-    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_BUNDLE), NET_PROBE_BUNDLE_INCREMENTAL);
+    assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_URING_BUNDLE), NET_PROBE_BUNDLE);
     assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_EPOLL), NET_PROBE_COUNT);
     assert_int_equal(doctor_rung_lacks(&facts, NET_ENGINE_EPOLL_ZC), NET_PROBE_MSG_ZEROCOPY);
     forbid(EPERM);

@@ -4,8 +4,8 @@
 #include "conformance_cases.h"
 
 static const char *const texts[] = {
-    "uring-naive+coop-taskrun", "uring-bundle+sqpoll",     "uring-multishot+napi=20us+min-wait=200us",
-    "epoll-zc+zc-always",       "uring-send-zc+zc-always",
+    "uring-naive+coop-taskrun", "uring-bundle+sqpoll", "uring-multishot+napi=20us+min-wait=200us",
+    "uring-bundle+incremental", "epoll-zc+zc-always",  "uring-send-zc+zc-always",
 };
 
 enum { TEXTS = sizeof texts / sizeof *texts };

@@ -81,7 +81,7 @@ int __wrap_io_uring_submit_and_get_events(struct io_uring *ring)
 struct lack {
     const char *name;
     enum refusal refusal;
-    enum net_engine_kind rung;
+    const char *choice;
     uint32_t missing;   /* features */
     const char *reason; /* words of it; "": all is in force */
 };
@@ -89,38 +89,47 @@ struct lack {
 #define RECEIVE_FEATURES (NET_FEATURE_MULTISHOT | NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL)
 
 static const struct lack lacks[] = {
-    {"bundle without deferred task work", NO_DEFER, NET_ENGINE_URING_BUNDLE, NET_FEATURE_DEFER_TASKRUN,
+    {"bundle without deferred task work", NO_DEFER, "uring-bundle", NET_FEATURE_DEFER_TASKRUN,
      "no defer-taskrun: this kernel is too old (needs Linux 6.1)"},
-    {"multishot without a buffer ring", NO_BUFFER_RING, NET_ENGINE_URING_MULTISHOT, RECEIVE_FEATURES,
+    {"multishot without a buffer ring", NO_BUFFER_RING, "uring-multishot", RECEIVE_FEATURES,
      "no multishot: this kernel's io_uring has no provided buffer rings"},
-    {"bundle without locked memory", NO_LOCKED_MEMORY, NET_ENGINE_URING_BUNDLE, RECEIVE_FEATURES,
+    {"bundle without locked memory", NO_LOCKED_MEMORY, "uring-bundle", RECEIVE_FEATURES,
      "no multishot: no locked memory left for the ring of receive chunks: raise ulimit -l"},
-    {"bundle without incremental buffers", NO_INCREMENTAL, NET_ENGINE_URING_BUNDLE, NET_FEATURE_INCREMENTAL,
+    {"incremental buffers on a kernel without", NO_INCREMENTAL, "uring-bundle+incremental", NET_FEATURE_INCREMENTAL,
      "no incremental: this kernel is too old (needs Linux 6.12)"},
-    {"incremental buffers without bundles", NO_BUNDLE, NET_ENGINE_URING_BUNDLE, NET_FEATURE_BUNDLE,
+    {"bundle on a kernel without bundles", NO_BUNDLE, "uring-bundle", NET_FEATURE_BUNDLE,
      "no bundle: this kernel is too old (needs Linux 6.10)"},
-    {"fixed without registered buffers", NO_BUFFERS, NET_ENGINE_URING_FIXED, NET_FEATURE_REGISTERED_BUFFERS,
+    {"fixed without registered buffers", NO_BUFFERS, "uring-fixed", NET_FEATURE_REGISTERED_BUFFERS,
      "no registered-buffers: no locked memory left for the receive chunks: raise ulimit -l"},
-    {"naive in tiny rings", TINY_RINGS, NET_ENGINE_URING_NAIVE, 0, ""},
-    {"fixed in tiny rings", TINY_RINGS, NET_ENGINE_URING_FIXED, 0, ""},
-    {"multishot in tiny rings", TINY_RINGS, NET_ENGINE_URING_MULTISHOT, 0, ""},
-    {"bundle in tiny rings", TINY_RINGS, NET_ENGINE_URING_BUNDLE, 0, ""},
-    {"naive on a busy kernel", BUSY, NET_ENGINE_URING_NAIVE, 0, ""},
-    {"bundle on a busy kernel", BUSY, NET_ENGINE_URING_BUNDLE, 0, ""},
+    {"naive in tiny rings", TINY_RINGS, "uring-naive", 0, ""},
+    {"fixed in tiny rings", TINY_RINGS, "uring-fixed", 0, ""},
+    {"multishot in tiny rings", TINY_RINGS, "uring-multishot", 0, ""},
+    {"bundle in tiny rings", TINY_RINGS, "uring-bundle", 0, ""},
+    {"naive on a busy kernel", BUSY, "uring-naive", 0, ""},
+    {"bundle on a busy kernel", BUSY, "uring-bundle", 0, ""},
 };
+
+static struct bench_kind bench_kind_for(const struct lack *lack)
+{
+    struct bench_kind kind = *bench_kind_of(NET_ENGINE_URING);
+    struct base_error error;
+    assert_int_equal(net_engine_choice_parse(lack->choice, &kind.engine, &error), BASE_OK);
+    return kind;
+}
 
 static void what_is_missing_is_said(void **state)
 {
     const struct lack *lack = *state;
     struct net_engine_config config = bench_config();
-    struct bench *bench = bench_open(bench_kind_of(lack->rung), &config);
+    struct bench_kind kind = bench_kind_for(lack);
+    struct bench *bench = bench_open(&kind, &config);
     struct net_engine *engine = bench->engines[BENCH_CLIENT];
 
     if (*lack->reason == '\0')
         assert_string_equal(net_engine_reason(engine), "");
     else if (strstr(net_engine_reason(engine), lack->reason) == NULL)
         fail_msg("%s: \"%s\" does not say \"%s\"", lack->name, net_engine_reason(engine), lack->reason);
-    for (uint32_t left = net_rung_features(lack->rung); left != 0; left &= left - 1) {
+    for (uint32_t left = net_engine_choice_features(&kind.engine); left != 0; left &= left - 1) {
         const enum net_feature feature = (enum net_feature)(left & -left);
         const bool in_force = strstr(net_engine_features(engine), net_feature_word(feature)) != NULL;
         assert_int_equal(in_force, !(lack->missing & (uint32_t)feature));
@@ -133,7 +142,7 @@ int main(void)
     int failures = 0;
 
     for (size_t i = 0; i < sizeof lacks / sizeof *lacks; i++) {
-        struct bench_kind kind = *bench_kind_of(lacks[i].rung);
+        struct bench_kind kind = bench_kind_for(&lacks[i]);
         const struct bench_kind *pointer = &kind;
         const struct CMUnitTest tests[] = {
             cmocka_unit_test_prestate(what_is_missing_is_said, (void *)(uintptr_t)&lacks[i])};

@@ -25,6 +25,7 @@ static const struct good good[] = {
     {"uring-send-zc+zc-always+napi", "uring-send-zc+napi=50us+zc-always"},
     {"uring-naive+sqpoll", NULL},
     {"uring-defer+sqpoll", NULL},
+    {"uring-bundle+incremental", NULL},
     {"uring+napi", "uring+napi=50us"},
     {"uring+napi=50us", NULL},
     {"uring+napi=7", "uring+napi=7us"},
@@ -47,7 +48,7 @@ static const struct {
     {"uring+", "there is no engine option \"\""},
     {"uring++napi", "there is no engine option \"\""},
     {"uring+turbo",
-     "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, napi"},
+     "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, incremental, napi"},
     {"uring+sqpoll ", "there is no engine option \"sqpoll \""},
     {"uring+napi=10us+napi=20us", "the engine option napi is there twice"},
     {"uring+sqpoll=1", "the engine option sqpoll takes no value"},
@@ -71,6 +72,8 @@ static const struct {
     {"epoll-zc+huge-pages+zc-always", "huge-pages is an option of io_uring"},
     {"epoll+huge-pages", "huge-pages is an option of io_uring"},
     {"uring-naive+sqpoll+coop-taskrun", "sqpoll and coop-taskrun exclude each other"},
+    {"uring-fixed+incremental", "incremental is about provided buffers, which uring-fixed does not use"},
+    {"uring-recv-zc+incremental", "which uring-recv-zc does not use"},
     {"uring-defer+coop-taskrun", "uring-defer defers task work already"},
     {"uring-recv-zc+sqpoll", "uring-recv-zc needs deferred task work, which sqpoll replaces"},
     {"uring+coop-taskrun", "uring defers task work already, which goes further than coop-taskrun"},
@@ -188,7 +191,7 @@ static void features_follow_the_choice(void **state)
      * provided, and what goes with provided buffers when the card has an area instead. */
     const uint32_t replaced[NET_ENGINE_KIND_COUNT] = {
         [NET_ENGINE_URING_MULTISHOT] = NET_FEATURE_REGISTERED_BUFFERS,
-        [NET_ENGINE_URING_RECV_ZC] = NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL,
+        [NET_ENGINE_URING_RECV_ZC] = NET_FEATURE_BUNDLE,
     };
     for (int kind = NET_ENGINE_URING_DEFER; kind < NET_ENGINE_URING; kind++) {
         const uint32_t before = net_rung_features((enum net_engine_kind)(kind - 1));
