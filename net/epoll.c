@@ -16,6 +16,8 @@
 #include "net/epoll.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,16 +100,33 @@ static void epoll_deliver_wake(struct epoll_engine *engine, struct epoll_output 
     }
 }
 
+/* Waits to the nanosecond where the kernel can (5.11 on, and not hidden by a container's seccomp filter), else to the
+ * next millisecond. */
+static int epoll_wait_for(int epoll_fd, struct epoll_event *batch, uint64_t wait_ns)
+{
+    static atomic_bool coarse;
+
+    if (!atomic_load_explicit(&coarse, memory_order_relaxed)) {
+        struct timespec limit = {.tv_sec = (time_t)(wait_ns / BASE_NS_PER_S),
+                                 .tv_nsec = (long)(wait_ns % BASE_NS_PER_S)};
+        int count = epoll_pwait2(epoll_fd, batch, EPOLL_BATCH, wait_ns == NET_WAIT_FOREVER ? NULL : &limit, NULL);
+        if (count >= 0 || (errno != ENOSYS && errno != EPERM))
+            return count;
+        atomic_store_explicit(&coarse, true, memory_order_relaxed);
+    }
+    uint64_t wait_ms = base_min_u64(wait_ns / BASE_NS_PER_MS + (wait_ns % BASE_NS_PER_MS != 0), INT_MAX);
+    return epoll_wait(epoll_fd, batch, EPOLL_BATCH, wait_ns == NET_WAIT_FOREVER ? -1 : (int)wait_ms);
+}
+
 static void epoll_wait_kernel(struct epoll_engine *engine, uint64_t wait_ns)
 {
     struct epoll_event batch[EPOLL_BATCH];
     struct net_counters *counters = &engine->base.counters;
-    struct timespec limit = {.tv_sec = (time_t)(wait_ns / BASE_NS_PER_S), .tv_nsec = (long)(wait_ns % BASE_NS_PER_S)};
     uint64_t before_ns = wait_ns != 0 ? base_clock_now_ns() : 0;
 
     counters->enters++;
     counters->syscalls++;
-    int count = epoll_pwait2(engine->epoll_fd, batch, EPOLL_BATCH, wait_ns == NET_WAIT_FOREVER ? NULL : &limit, NULL);
+    int count = epoll_wait_for(engine->epoll_fd, batch, wait_ns);
     int os_error = errno;
     engine->base.now_ns = base_clock_now_ns();
     if (wait_ns != 0) {
