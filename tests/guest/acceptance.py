@@ -2,32 +2,40 @@
 """Proves in emulated guests with the newest kernel what this machine's kernel or hardware cannot show. See --help."""
 import argparse
 import os
+import signal
 import subprocess
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(os.path.dirname(HERE), "cluster"))
+sys.path.append(os.path.join(os.path.dirname(HERE), "cluster"))
 import kernel as kernels  # noqa: E402
 import machine as machines  # noqa: E402
 from lab import ROOT, Lab  # noqa: E402
 import cases  # noqa: E402
+import cases_rig as rig_cases  # noqa: E402
 
 
 class Rig:
     """Makes guests for groups of cases; the Lab counts the cases and closes what is open when we end."""
 
     def __init__(self, lab, kernel):
-        self.lab, self.kernel = lab, kernel
-        generated, cut = lab.path("generated"), lab.path("tables")
+        self.lab, self.kernel, self.archives = lab, kernel, {}
+        generated, self.cut = lab.path("generated"), lab.path("tables")
         subprocess.run([os.path.join(ROOT, "deploy", "make-package-data"), "--generate", generated], check=True,
                        stdout=subprocess.DEVNULL, timeout=120)
-        os.mkdir(cut)
-        self.tables = cases.Tables(generated, cut)
-        self.archive = lab.path("root.cpio")
-        cases.build_archive(kernel, lab.bin, cut, self.archive)
+        os.mkdir(self.cut)
+        self.tables = cases.Tables(generated, self.cut)
 
-    def guest(self, **options):
-        guest = machines.Machine(self.kernel, self.archive, self.lab.work, patience=self.lab.patience, **options)
+    def archive(self, kernel):
+        if kernel.folder not in self.archives:
+            path = self.lab.fresh("root")
+            cases.build_archive(kernel, self.lab.bin, self.cut, path)
+            self.archives[kernel.folder] = path
+        return self.archives[kernel.folder]
+
+    def guest(self, kernel=None, **options):
+        kernel = kernel or self.kernel
+        guest = machines.Machine(kernel, self.archive(kernel), self.lab.work, patience=self.lab.patience, **options)
         guest.lab = self.lab
         self.lab.closers.append(guest.close)
         return guest
@@ -85,16 +93,51 @@ def groups(rig, full):
         ("zero-copy sends are not copied", cases.sent_without_copy, "epoll-zc", "uring-recv-zc"),
         ("the cluster ends", cases.end_joined),
     ], guests=2, memory_mib=768)
+    rig.group("the rig", [
+        ("exit codes and output come back", rig_cases.answers_come_back),
+        ("a check ends at its limit", rig_cases.time_limit),
+        ("a process that stays is told", rig_cases.left_behind),
+    ])
     if full:
-        rig.group("kernel %s, lossy links" % version, [
-            ("six nodes, 5 ms and 1 % lost", cases.six_nodes, tables, "5ms", "1%"),
-        ])
-        rig.group("three guests joined by virtio-net", [
-            ("the cluster starts", cases.start_joined),
-            ("a join over the link", cases.joined, tables, ["auto", "uring", "epoll"]),
-            ("the cluster ends", cases.end_joined),
-        ], guests=3, memory_mib=768)
-        rig.group("two memory nodes, kernel %s" % version, engine_cases(full), cpus=4, numa_nodes=2)
+        more_groups(rig)
+
+
+def more_groups(rig):
+    tables, version, lab = rig.tables, rig.kernel.version, rig.lab
+    rig.group("kernel %s, lossy links" % version, [
+        ("six nodes, 5 ms and 1 % lost", cases.six_nodes, tables, "5ms", "1%"),
+    ])
+    rig.group("three guests joined by virtio-net", [
+        ("the cluster starts", cases.start_joined),
+        ("a join over the link", cases.joined, tables, ["auto", "uring", "epoll"]),
+        ("the cluster ends", cases.end_joined),
+    ], guests=3, memory_mib=768)
+    rig.group("two memory nodes, kernel %s" % version, engine_cases(True), cpus=4, numa_nodes=2)
+    older_kernels(rig)
+    lab.case("the rig: a guest that hangs", rig_cases.hang, rig)
+    lab.case("the rig: a guest that panics", rig_cases.panic, rig)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+        lab.case("the rig: %s leaves nothing" % number.name, rig_cases.interrupted, lab, number, "suite: epoll", 1)
+    if machines.link_missing() is None:
+        lab.case("the rig: SIGTERM leaves no link", rig_cases.interrupted, lab, signal.SIGTERM, "virtio", 2)
+    lab.case("the rig: several fetch a kernel at once", rig_cases.fetched_at_once, lab)
+    lab.case("the rig: a kernel without a known signature", rig_cases.unsigned_is_refused, lab)
+
+
+def older_kernels(rig):
+    """The oldest kernel that io_uring is used on, and one before it."""
+    for suite, listed in (
+            ("bookworm", [("the conformance suite: " + engine, cases.test_program, "test_net_conformance", 90,
+                           engine + ":*") for engine in ("epoll", "uring")]),
+            ("bullseye", [("io_uring is too old", cases.too_old, rig.tables),
+                          ("the conformance suite: epoll", cases.test_program, "test_net_conformance", 90, "epoll:*")])):
+        try:
+            kernel = kernels.find(suite=suite)
+        except kernels.Unavailable as error:
+            for case in listed:
+                rig.lab.skip("%s's kernel: %s" % (suite, case[0]), str(error))
+        else:
+            rig.group("kernel %s" % kernel.version, listed, kernel=kernel)
 
 
 def main():

@@ -148,6 +148,14 @@ def six_nodes(guest, tables, delay=None, loss=None):
     guest.lab.note("%d receives into the area" % counters["zc_receives"])
 
 
+def too_old(guest, tables):
+    """A kernel with an io_uring that is older than what we need: epoll, and the report says why."""
+    report, = reports(run(guest, "/checks/six-nodes", "auto", limit=120), (0,))
+    tables.expect_joined(report, 6)
+    expect(report["engine"] == "epoll" and "too old" in report["engine_reason"], report["engine"],
+           "because", report["engine_reason"])
+
+
 def start_joined(guests):
     """Makes one cluster of several guests."""
     for number, guest in enumerate(guests, 1):

@@ -11,6 +11,7 @@ import time
 
 QEMU = "qemu-system-x86_64"
 BOOT_LIMIT_S = 60
+SLACK_S = 15  # beyond a check's own limit: the guest kills what does not end by itself
 LINE_BYTES_MAX = 1 << 20
 LOG_BYTES_MAX = 16 << 20
 PR_SET_PDEATHSIG = 1
@@ -84,7 +85,7 @@ class Machine:
                  kernel_words=()):
         self.token = "@" + secrets.token_hex(6)
         self.console = os.path.join(folder, "console-%s" % self.token[1:])
-        self.patience, self.pending, self.process = patience, b"", None
+        self.patience, self.pending, self.process, self.slack_s = patience, b"", None, SLACK_S
         command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-cpu", CPU,
                    "-accel", "tcg,thread=single", "-smp", str(cpus), "-m", str(memory_mib), "-kernel", kernel.image,
                    "-initrd", archive, "-serial", "file:" + self.console, "-chardev", "stdio,id=control,signal=off",
@@ -107,7 +108,7 @@ class Machine:
         self.process = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, preexec_fn=die_with_parent)
         os.set_blocking(self.process.stdout.fileno(), False)
-        self._await("up", BOOT_LIMIT_S)
+        self._await("up", BOOT_LIMIT_S * self.patience)
         return time.monotonic() - begin
 
     def run(self, *words, limit=60, leave=False):
@@ -122,7 +123,7 @@ class Machine:
             self.process.stdin.flush()
         except OSError:
             self._broken("the guest has ended")
-        log, word = self._await("end", limit + 15)
+        log, word = self._await("end", limit + self.slack_s)
         return Result(int(word), log, time.monotonic() - begin)
 
     def _await(self, word, limit):
