@@ -130,7 +130,8 @@ def older_kernels(rig):
             ("bookworm", [("the conformance suite: " + engine, cases.test_program, "test_net_conformance", 90,
                            engine + ":*") for engine in ("epoll", "uring")]),
             ("bullseye", [("io_uring is too old", cases.too_old, rig.tables),
-                          ("the conformance suite: epoll", cases.test_program, "test_net_conformance", 90, "epoll:*")])):
+                          ("the conformance suite: epoll", cases.test_program, "test_net_conformance", 90,
+                           "epoll:*")])):
         try:
             kernel = kernels.find(suite=suite)
         except kernels.Unavailable as error:

@@ -1,4 +1,4 @@
-"""The checks that run in guests. A case's first argument is the guest, or the guests; what runs inside is in inside/."""
+"""The checks that run in guests. A case's first argument is the guest, or the guests; inside/ has what runs there."""
 import csv
 import os
 import re
@@ -177,8 +177,8 @@ def joined(guests, tables, engines):
 
 
 def sent_without_copy(guests, *engines):
-    """virtio-net's queue takes our pages as they are. The kernel may copy now and then, what it sends again for one; what
-    it does as a rule shows in the share, and in that no connection gave it up."""
+    """virtio-net's queue takes our pages as they are. The kernel may copy now and then, such as what it sends again;
+    what it does as a rule shows in the share, and in that no connection gave it up."""
     plain, *others = reports(run(guests[0], "/checks/join-rows", "epoll", *engines, limit=120, leave=True),
                              (0,) * (len(engines) + 1))
     for engine, report in zip(engines, others):

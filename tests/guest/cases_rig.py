@@ -1,5 +1,5 @@
-"""That the rig itself tells the truth: exit codes and limits come back, a dead or hung guest is noticed, nothing is left
-behind, and only what Debian signed is booted."""
+"""That the rig itself tells the truth: exit codes and limits come back, a dead or hung guest is noticed, nothing is
+left behind, and only what Debian signed is booted."""
 import contextlib
 import os
 import signal

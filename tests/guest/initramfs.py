@@ -1,5 +1,5 @@
-"""The root file system of a guest: a cpio archive that the kernel unpacks into memory. It holds programs of this machine
-with the libraries they are linked to, kernel modules in the order in which they must be loaded, and what tests add."""
+"""The root file system of a guest: a cpio archive that the kernel unpacks into memory. It holds programs of this
+machine with the libraries they are linked to, kernel modules in loading order, and what tests add."""
 import lzma
 import os
 import re
