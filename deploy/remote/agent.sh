@@ -64,8 +64,16 @@ agent_sum()
     fi
 }
 
-# agent_prepare NIC BIN PORT: what `up` has to know before it does anything, as key=value. PORT, unless 0, is the
-# coordinator's: nobody else may have it.
+# take_key: the key's file from standard input, 64 digits and a line end.
+take_key()
+{
+    (umask 077 && head -c 65 >"$FOLDER/key.new")
+    [ "$(wc -c <"$FOLDER/key.new")" -eq 65 ] || fail 1 "the key did not arrive whole"
+    mv "$FOLDER/key.new" "$FOLDER/key"
+}
+
+# agent_prepare NIC BIN PORT: takes the key, and says as key=value what `up` has to know before it starts anything.
+# PORT, unless 0, is the coordinator's: nobody else may have it.
 agent_prepare()
 {
     local bin=${2:-$FOLDER/bin} owner
@@ -74,6 +82,7 @@ agent_prepare()
     if [ "$3" -ne 0 ] && [ "$process_state" = dead ] && owner=$(port_owner "$3"); then
         fail 1 "port $3 is taken by $owner; --port gives the cluster another"
     fi
+    take_key
     echo "folder=$FOLDER"
     echo "address=$(agent_address "$1")"
     echo "cores=$(nproc)"
@@ -125,15 +134,6 @@ agent_version()
         esac
     done
     echo "version=${text##* }"
-}
-
-# agent_key: the key's file from standard input, 64 digits and a line end.
-agent_key()
-{
-    agent_lock
-    (umask 077 && head -c 65 >"$FOLDER/key.new")
-    [ "$(wc -c <"$FOLDER/key.new")" -eq 65 ] || fail 1 "the key did not arrive whole"
-    mv "$FOLDER/key.new" "$FOLDER/key"
 }
 
 # port_owner PORT: who listens there, in words; false when nobody does. Only root sees the processes of others.

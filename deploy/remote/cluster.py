@@ -113,14 +113,16 @@ class Cluster:
     # Steps of `up`
 
     def prepare(self, fresh=False):
-        """Asks every host what it is and has; sets folders and addresses. A fresh cluster that fails leaves nothing."""
+        """Gives every host the key, asks what it is and has; sets folders and addresses. A fresh cluster for which that
+        fails leaves nothing."""
         # Whether a daemon that is there is ours is known on the host, but of Slurm's steps it is known here.
         kept = self.states()[1] if self.record["via"] == "slurm" and not self.dry_run else {}
         first = self.hosts[0]
         alive = first in kept and kept[first].states.get(COORDINATOR, DEAD)[1] != "dead"
+        key = b"" if self.dry_run else self.store.key()
         results = self.transport.each(self.hosts, lambda host: self.transport.run(
             host, "prepare", host.nic, self.options["remote_bin"],
-            self.options["port"] if host is first and not alive else 0))
+            self.options["port"] if host is first and not alive else 0, payload=key))
         for host, result in kept.items():
             results[host].states = result.states
         if failed(results):
@@ -208,12 +210,6 @@ class Cluster:
             raise Failure(1, f"{fold(other)}: version {', '.join(sorted(set(other.values())))}, and this client is"
                              f" {version}: they must be the same")
 
-    def push_key(self):
-        """Every host gets the cluster's key, over standard input."""
-        key = b"" if self.dry_run else self.store.key()
-        if failed(self.transport.each(self.hosts, lambda host: self.transport.run(host, "key", payload=key))):
-            raise Failure(1, "the key did not get everywhere; nothing was started")
-
     def start(self, member, host):
         return self.transport.run(host, "start", member, *self.command(member, host), keeper=True)
 
@@ -224,7 +220,6 @@ class Cluster:
 
     def up(self, timeout, fresh):
         self.push(self.prepare(fresh))
-        self.push_key()
         if self.start_all() or not self.wait_ready(timeout):
             self.report_unready()
             raise Failure(3, f"cluster {self.name} is not complete; deploy/cluster logs --name {self.name} says more,"

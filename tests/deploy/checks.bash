@@ -41,11 +41,12 @@ if not eval(sys.argv[2]):
 PYTHON
 }
 
+# member_pid MEMBER: its pid, by the last status that status_is saw.
 member_pid()
 {
-    cluster status --json | python3 -c '
+    python3 -c '
 import json, sys
-print(*(m["pid"] for m in json.load(sys.stdin) if m["name"] == sys.argv[1]))' "$1"
+print(*(m["pid"] for m in json.load(sys.stdin) if m["name"] == sys.argv[1]))' "$1" <"$WORK/status.json"
 }
 
 # nothing_left: no process but sshd on any host, no file in any host's folder, no record here.

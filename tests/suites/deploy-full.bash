@@ -48,7 +48,7 @@ restarts_the_coordinator()
 {
     local pid
     pid=$(member_pid n03)
-    cluster restart coordinator && [ "$(member_pid n03)" = "$pid" ] && status_is 'all(m["ready"] for m in members)' &&
+    cluster restart coordinator && status_is "members[3]['pid'] == $pid and all(m['ready'] for m in members)" &&
         cluster run -- join --left gen:rows=10k --right gen:rows=1k --on key=key >"$WORK/said" &&
         grep -q '^checksum' "$WORK/said"
 }
