@@ -166,7 +166,7 @@ double bisect_pair_rate(const struct bisect_summary *summary, uint32_t from, uin
 /* What a node reaches with any one other. */
 static double best_of(const struct bisect_summary *summary, uint32_t node, bool sending)
 {
-    double best = 0;
+    double best = BISECT_UNKNOWN;
     for (uint32_t i = 0; i < summary->nodes; i++) {
         const double rate = i == node ? 0
                             : sending ? bisect_pair_rate(summary, node, i)
@@ -193,8 +193,8 @@ static void judge_cut(const struct bisect_summary *summary, struct bisect_cut *c
         known = known && summary->link[i].send > 0;
         send[half] += summary->link[i].send;
         receive[half] += summary->link[i].receive;
-        best_send[half] += best_of(summary, i, true);
-        best_receive[half] += best_of(summary, i, false);
+        best_send[half] += fmax(summary->best_sends[i], 0);
+        best_receive[half] += fmax(summary->best_receives[i], 0);
     }
     cut->links = known ? crossing(send, receive) : BISECT_UNKNOWN;
     cut->ideal = known ? crossing(send, receive) * summary->share : BISECT_UNKNOWN;
@@ -268,6 +268,47 @@ static void add_cost(struct bisect_summary *summary)
         summary->share = (double)summary->segment_bytes / (double)(summary->mtu + FRAME_HEADER_BYTES);
 }
 
+/* What a node has, given the rates of its ways. In rounds others may be in the way: there only the best tells. */
+static double node_rate(const struct bisect_summary *summary, double *scratch, double best)
+{
+    const double median = median_of(scratch, summary->nodes);
+    return summary->run->count > 0 && summary->run->measurement[0].kind == CLUSTER_BISECT_PAIR ? median : best;
+}
+
+static void find_slow_nodes(struct bisect_summary *summary, double *scratch)
+{
+    const uint32_t nodes = summary->nodes;
+    double slowest_way = BISECT_UNKNOWN, slowest_node = BISECT_UNKNOWN;
+    for (uint32_t i = 0; i < nodes; i++) {
+        summary->best_sends[i] = best_of(summary, i, true);
+        summary->best_receives[i] = best_of(summary, i, false);
+        for (uint32_t j = 0; j < nodes; j++)
+            scratch[j] = i == j ? BISECT_UNKNOWN : bisect_pair_rate(summary, i, j);
+        summary->sends[i] = node_rate(summary, scratch, summary->best_sends[i]);
+        for (uint32_t j = 0; j < nodes; j++)
+            scratch[j] = i == j ? BISECT_UNKNOWN : bisect_pair_rate(summary, j, i);
+        summary->receives[i] = node_rate(summary, scratch, summary->best_receives[i]);
+        const double sends = summary->sends[i], receives = summary->receives[i];
+        if (sends < 0 || receives < 0)
+            continue;
+        const double way = sends < receives ? sends : receives;
+        if (slowest_way < 0 || way < slowest_way) {
+            slowest_way = way;
+            summary->slow_card = i;
+            summary->slow_card_sends = sends <= receives;
+        }
+        if (slowest_node < 0 || sends + receives < slowest_node) {
+            slowest_node = sends + receives;
+            summary->slow_node = i;
+        }
+    }
+    for (uint32_t i = 0; i < nodes; i++) {
+        scratch[2 * i] = summary->best_sends[i];
+        scratch[2 * i + 1] = summary->best_receives[i];
+    }
+    summary->best_median = median_of(scratch, 2 * (size_t)nodes);
+}
+
 static void find_slow(struct bisect_summary *summary, double *scratch)
 {
     const uint32_t nodes = summary->nodes;
@@ -283,28 +324,7 @@ static void find_slow(struct bisect_summary *summary, double *scratch)
             summary->slow_to = to;
         }
     summary->pair_median = median_of(scratch, all);
-    double slowest_way = BISECT_UNKNOWN, slowest_node = BISECT_UNKNOWN;
-    for (uint32_t i = 0; i < nodes; i++) {
-        for (uint32_t j = 0; j < nodes; j++)
-            scratch[j] = i == j ? BISECT_UNKNOWN : bisect_pair_rate(summary, i, j);
-        summary->sends[i] = median_of(scratch, nodes);
-        for (uint32_t j = 0; j < nodes; j++)
-            scratch[j] = i == j ? BISECT_UNKNOWN : bisect_pair_rate(summary, j, i);
-        summary->receives[i] = median_of(scratch, nodes);
-        const double sends = summary->sends[i], receives = summary->receives[i];
-        if (sends < 0 || receives < 0)
-            continue;
-        const double way = sends < receives ? sends : receives;
-        if (slowest_way < 0 || way < slowest_way) {
-            slowest_way = way;
-            summary->slow_card = i;
-            summary->slow_card_sends = sends <= receives;
-        }
-        if (slowest_node < 0 || sends + receives < slowest_node) {
-            slowest_node = sends + receives;
-            summary->slow_node = i;
-        }
-    }
+    find_slow_nodes(summary, scratch);
 }
 
 static void judge_processors(struct bisect_summary *summary, double *scratch)
@@ -359,7 +379,7 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
 {
     const uint32_t nodes = run->schedule.node_count;
     const size_t pairs = (size_t)nodes * nodes;
-    double *scratch = make_doubles(pairs + run->count);
+    double *scratch = make_doubles(pairs + 2 * (size_t)nodes + run->count);
     *summary = (struct bisect_summary){.run = run,
                                        .nodes = nodes,
                                        .link = calloc((size_t)nodes + 1, sizeof *summary->link),
@@ -369,6 +389,9 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
                                        .outcast = make_doubles(nodes),
                                        .sends = make_doubles(nodes),
                                        .receives = make_doubles(nodes),
+                                       .best_sends = make_doubles(nodes),
+                                       .best_receives = make_doubles(nodes),
+                                       .best_median = BISECT_UNKNOWN,
                                        .cut = calloc((size_t)run->count + 1, sizeof *summary->cut),
                                        .all_to_all = BISECT_UNKNOWN,
                                        .all_to_all_worst = BISECT_UNKNOWN,
@@ -376,7 +399,7 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
                                        .slow_link = BISECT_UNKNOWN};
     enum base_status status = BASE_OK;
     if (!scratch || !summary->link || !summary->alone || !summary->rounds || !summary->incast || !summary->outcast ||
-        !summary->sends || !summary->receives || !summary->cut)
+        !summary->sends || !summary->receives || !summary->best_sends || !summary->best_receives || !summary->cut)
         status = base_error_set(error, BASE_NO_MEMORY, "no memory for the summary of a measurement");
     if (status == BASE_OK)
         status = find_links(summary, link_rate, error);
@@ -402,6 +425,8 @@ void bisect_summary_free(struct bisect_summary *summary)
     free(summary->rounds);
     free(summary->incast);
     free(summary->outcast);
+    free(summary->best_sends);
+    free(summary->best_receives);
     free(summary->sends);
     free(summary->receives);
     free(summary->cut);

@@ -48,7 +48,9 @@ struct bisect_summary {
     struct bisect_cut *cut; /* in the order of measuring */
     uint32_t minimum;       /* index, when cut_count > 0 */
     double median;
-    double *sends, *receives; /* per node: medians of its row and column */
+    double *sends, *receives; /* per node: medians of its row and column; where pairs alone were left out, the best */
+    double *best_sends, *best_receives; /* per node: with any one other */
+    double best_median;
     double pair_median;
     uint32_t slow_from, slow_to; /* the slowest link ... */
     double slow_link;            /* ... BISECT_UNKNOWN: no pair was measured */

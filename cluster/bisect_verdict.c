@@ -43,40 +43,44 @@ static const char *name_of(const struct bisect_summary *summary, uint32_t node)
     return summary->run->schedule.node[node].name;
 }
 
+/* A node is slow when even its best way is. */
+static bool slow_node(const struct bisect_summary *summary, uint32_t node, bool sending)
+{
+    return summary->nodes > 2 && /* of two, neither is the odd one */
+           slow(sending ? summary->best_sends[node] : summary->best_receives[node], summary->best_median);
+}
+
 static void blame_nodes(const struct bisect_summary *summary, struct sentence *to)
 {
     char sends[BISECT_RATE_BYTES], receives[BISECT_RATE_BYTES], median[BISECT_RATE_BYTES];
-    bisect_rate_format(summary->pair_median, median);
+    bisect_rate_format(summary->best_median, median);
     for (uint32_t i = 0; i < summary->nodes; i++) {
-        const bool sending = slow(summary->sends[i], summary->pair_median);
-        const bool receiving = slow(summary->receives[i], summary->pair_median);
-        if ((!sending && !receiving) || summary->nodes < 3) /* of two, neither is the odd one */
+        const bool sending = slow_node(summary, i, true), receiving = slow_node(summary, i, false);
+        if (!sending && !receiving)
             continue;
-        bisect_rate_format(summary->sends[i], sends);
-        bisect_rate_format(summary->receives[i], receives);
+        bisect_rate_format(summary->best_sends[i], sends);
+        bisect_rate_format(summary->best_receives[i], receives);
         find(to);
         if (sending && receiving)
-            say(to, "node %s is slow: it sends %s and receives %s, where the median of all ways is %s",
+            say(to, "node %s is slow: it sends %s and receives %s at best, where the median of all nodes is %s",
                 name_of(summary, i), sends, receives, median);
         else
-            say(to, "node %s is slow in one direction: it %s only %s, but %s %s (median of all ways: %s)",
+            say(to, "node %s is slow in one direction: it %s only %s at best, but %s %s (median of all nodes: %s)",
                 name_of(summary, i), sending ? "sends" : "receives", sending ? sends : receives,
                 sending ? "receives" : "sends", sending ? receives : sends, median);
     }
 }
 
-/* Ways that are slow though neither end is. */
+/* Ways that are slow though neither end is. In rounds others may be in the way: there none is blamed. */
 static void blame_ways(const struct bisect_summary *summary, struct sentence *to)
 {
     enum { NAMED_MAX = 3 };
     uint32_t named = 0;
     for (uint32_t from = 0; from < summary->nodes; from++)
         for (uint32_t dest = 0; dest < summary->nodes; dest++) {
-            const double rate = bisect_pair_rate(summary, from, dest);
-            if (from == dest || !slow(rate, summary->pair_median) ||
-                (summary->nodes > 2 && (slow(summary->sends[from], summary->pair_median) ||
-                                        slow(summary->receives[dest], summary->pair_median))) ||
-                named++ >= NAMED_MAX)
+            const double rate = summary->alone[(size_t)from * summary->nodes + dest];
+            if (from == dest || !slow(rate, summary->pair_median) || slow_node(summary, from, true) ||
+                slow_node(summary, dest, false) || named++ >= NAMED_MAX)
                 continue;
             char text[BISECT_RATE_BYTES], back[BISECT_RATE_BYTES];
             bisect_rate_format(rate, text);

@@ -12,7 +12,7 @@
 #include "cluster/bisect_racks.h"
 #include "cluster/bisect_report.h"
 
-enum { NODES_MAX = 8 };
+enum { NODES_MAX = 12 };
 
 /* A network whose answers are made up: what each node sends and receives, one slow way, an uplink in the middle. */
 struct network {
@@ -205,7 +205,8 @@ static void slow_nodes_and_ways(void **state)
     assert_int_equal(summary.slow_card, 4);
     assert_false(summary.slow_card_sends);
     near(summary.cut[summary.minimum].ideal, (3e9 + 2.25e9) * 1448 / 1514);
-    expect_words(&summary, "Node n5 is slow in one direction: it receives only 250 Mbit/s, but sends 1.00", true);
+    expect_words(&summary, "Node n5 is slow in one direction: it receives only 250 Mbit/s at best, but sends 1.00",
+                 true);
     done(&run, &summary);
 
     network = even(6);
@@ -237,6 +238,29 @@ static void a_thin_uplink(void **state)
     bisect_half_words(&run, summary.cut[summary.minimum].from, 1, half, 7);
     assert_string_equal(half, " ..."); /* no room for a name and what says that more would come */
     expect_words(&summary, "Between {n1 n2 n3} and {n4 n5 n6} the network is oversubscribed", true);
+    done(&run, &summary);
+}
+
+/* Beyond 8 nodes there are only the rounds, in which a thin uplink makes ways slow that nobody else is to blame for. */
+static void a_thin_uplink_of_many(void **state)
+{
+    (void)state;
+    struct bisect_run run;
+    struct bisect_summary summary;
+    struct network network = even(12);
+    network.uplink = 1.5;
+    summarise(&network, "1gbit", &run, &summary);
+    assert_true(summary.alone[1] < 0);
+    near(summary.cut[summary.minimum].rate, 3e9);
+    expect_words(&summary, "Between {n1 n2 n3 n4 n5 n6} and {n7 n8 n9 n10 n11 n12} the network is oversub", true);
+    expect_words(&summary, "slow", false);
+    done(&run, &summary);
+    network.uplink = 0;
+    network.send[3] = network.receive[3] = 0.2;
+    summarise(&network, "1gbit", &run, &summary);
+    assert_int_equal(summary.slow_node, 3);
+    expect_words(&summary, "Node n4 is slow: it sends 200 Mbit/s and receives 200 Mbit/s", true);
+    expect_words(&summary, "oversubscribed", false);
     done(&run, &summary);
 }
 
@@ -396,6 +420,7 @@ int main(void)
         cmocka_unit_test(an_even_network),
         cmocka_unit_test(slow_nodes_and_ways),
         cmocka_unit_test(a_thin_uplink),
+        cmocka_unit_test(a_thin_uplink_of_many),
         cmocka_unit_test(processors_that_are_the_limit),
         cmocka_unit_test(the_object_is_always_whole),
         cmocka_unit_test(messages_that_do_not_fit),
