@@ -2,15 +2,18 @@
 
 A line of the file, or the whole of a list, is
 
-    HOST[,HOST...] [cores=N] [nic=INTERFACE or ADDRESS] [name=NODE] [# comment]
+    HOST[,HOST...] [cores=N] [nic=INTERFACE or ADDRESS] [name=NODE] [rack=RACK] [# comment]
 
 and a HOST is [user@]name[:port], where name is a host name, an IPv4 address, an IPv6 address (in brackets when a port
 follows) or names with ranges such as n[01-06,09]. Names are kept exactly as they are written: a zero in front counts.
+
+Run as a program with a file or a list, it prints "NODE rack=RACK" for every node: what `millrace bisect --racks` reads.
 """
 import ipaddress
 import itertools
 import os
 import re
+import sys
 from dataclasses import dataclass
 
 HOSTS_MAX = 1024
@@ -33,6 +36,7 @@ class Host:
     port: int = 0
     cores: int = 0
     nic: str = ""
+    rack: str = ""
 
 
 def load(words):
@@ -92,8 +96,8 @@ def _options(options, place):
     given = {}
     for option in options:
         key, equals, value = option.partition("=")
-        if not equals or key not in ("cores", "nic", "name"):
-            raise HostsError(f"{place}: '{option}' is none of cores=N, nic=INTERFACE, name=NODE"
+        if not equals or key not in ("cores", "nic", "name", "rack"):
+            raise HostsError(f"{place}: '{option}' is none of cores=N, nic=INTERFACE, name=NODE, rack=RACK"
                              " (hosts are separated by commas without blanks, or by lines)")
         if key in given:
             raise HostsError(f"{place}: {key}= is given twice")
@@ -104,6 +108,9 @@ def _options(options, place):
     nic = given.get("nic", "x")
     if not _is_address(nic) and not INTERFACE.fullmatch(nic):
         raise HostsError(f"{place}: nic={nic}: neither an interface such as eth1 nor an address")
+    rack = given.get("rack", "x")
+    if not NODE.fullmatch(rack):
+        raise HostsError(f"{place}: rack={rack}: up to 63 letters, digits, '-', '_' and '.'")
     name = given.get("name", "x")
     if not NODE.fullmatch(name) or name == "coordinator":
         raise HostsError(f"{place}: name={name}: up to 63 letters, digits, '-', '_' and '.', and not 'coordinator'")
@@ -142,7 +149,8 @@ def _host(word, given, place):
         node = given.get("name") or _node_name(each)
         if not NODE.fullmatch(node) or node == "coordinator":
             raise HostsError(f"{place}: '{node}' cannot be a node's name; name=NODE gives it another")
-        yield Host(node, each, user, port, int(given.get("cores", 0)), given.get("nic", ""))
+        yield Host(node, each, user, port, int(given.get("cores", 0)), given.get("nic", ""),
+                   given.get("rack", ""))
 
 
 def _check_name(name, word, place):
@@ -257,3 +265,11 @@ def _fold_group(key, numbers):
     if len(texts) == 1 and "-" not in texts[0]:
         return prefix + texts[0] + suffix
     return f"{prefix}[{','.join(texts)}]{suffix}"
+
+
+if __name__ == "__main__":
+    try:
+        for each in load(" ".join(sys.argv[1:])):
+            print(each.name, *([f"rack={each.rack}"] if each.rack else []))
+    except HostsError as failure:
+        sys.exit(str(failure))

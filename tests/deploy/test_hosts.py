@@ -40,6 +40,7 @@ PARSED = [
     (b"me@[fd00::1]:2222 name=left", Host("left", "fd00::1", "me", 2222)),
     (b"fe80::1%eth0", Host("ip6-fe80--1-eth0", "fe80::1%eth0")),
     (b"a nic=10.1.0.1", Host("a", "a", nic="10.1.0.1")),
+    (b"a rack=left.2", Host("a", "a", rack="left.2")),
     (b"a nic=fd00::7", Host("a", "a", nic="fd00::7")),
     (b"::1", Host("ip6---1", "::1")),
     (b"slurm_1@a.b-c.example:22", Host("a.b-c.example", "a.b-c.example", "slurm_1", 22)),
