@@ -10,6 +10,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEPLOY = os.path.join(ROOT, "deploy", "cluster")
+MILLRACE = os.path.join(os.environ.get("MILLRACE_BIN", os.path.join(ROOT, "build", "release", "bin")), "millrace")
 
 
 class Failed(Exception):
