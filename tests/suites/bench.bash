@@ -1,0 +1,61 @@
+# shellcheck shell=bash
+# about: every measurement runs, small, and prints what its readers count on; no number is judged
+# groups: default full
+# limit: 300
+build release millrace millraced bench_micro bench_join_kernel
+export MILLRACE_BIN=$PWD/build/release/bin
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+
+# prints KEYS FILE: the file is a strict JSON array of objects that have all these keys (words joined by commas).
+prints()
+{
+    python3 - "$1" "$2" <<'PYTHON'
+import json, sys
+def no(word):
+    raise ValueError(word)
+results = json.load(open(sys.argv[2]), parse_constant=no)
+assert results, "no result"
+for one in results:
+    missing = set(sys.argv[1].split(",")) - set(one)
+    assert not missing, missing
+PYTHON
+}
+
+ladder()
+{
+    bench/ladder --repeat 1 --gib 0.01 --row-bytes 64 --json --svg "$WORK/ladder.svg" >"$WORK/ladder.json"
+    prints rung,engine,features,nodes,row_bytes,inserts,gib_per_second,best_gib_per_second,cpu_user_s_per_gib,cpu_system_s_per_gib,enters_per_gib,cqes_per_gib,context_switches_per_gib,zc_copied_per_gib,vs_epoll,iperf3_gib_per_second "$WORK/ladder.json"
+    grep -q uring-multishot "$WORK/ladder.svg"
+    # Socket traffic starts no worker threads in the kernel, on any rung.
+    python3 -c 'import json, sys; sys.exit(any(one["iowq_workers"] for one in json.load(open(sys.argv[1]))))' "$WORK/ladder.json"
+}
+
+shuffle()
+{
+    bench/shuffle --nodes 2 --repeat 1 --gib 0.01 --row-bytes 64 --json >"$WORK/shuffle.json"
+    prints nodes,row_bytes,engine,gib_per_second,rows_per_second,iperf3_gib_per_second "$WORK/shuffle.json"
+}
+
+latency()
+{
+    bench/latency --nodes 2 --repeat 2 --json | python3 -c 'import json, sys; assert json.load(sys.stdin)["median_ms"] > 0'
+}
+
+join_kernel()
+{
+    bench/../build/release/bin/bench_join_kernel --keys 10000 --row-bytes 16 --repeat 1 --json |
+        python3 -c 'import json, sys; json.load(sys.stdin)'
+}
+
+refuses()
+{
+    ! bench/ladder --rungs warp --repeat 1 --gib 0.01 2>"$WORK/refused"
+    grep -q 'there is no engine "warp"' "$WORK/refused"
+}
+
+check "the ladder" ladder
+check "an unknown rung is named" refuses
+check "the shuffle" shuffle
+check "the latency" latency
+check "the join kernel" join_kernel
