@@ -47,8 +47,8 @@ static const struct {
     {"+napi", "there is no engine \"\""},
     {"uring+", "there is no engine option \"\""},
     {"uring++napi", "there is no engine option \"\""},
-    {"uring+turbo",
-     "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, incremental, napi"},
+    {"uring+turbo", "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, "
+                    "incremental, napi"},
     {"uring+sqpoll ", "there is no engine option \"sqpoll \""},
     {"uring+napi=10us+napi=20us", "the engine option napi is there twice"},
     {"uring+sqpoll=1", "the engine option sqpoll takes no value"},
