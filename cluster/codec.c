@@ -34,6 +34,7 @@ static Wire__Hello *put_hello(struct wire_scratch *scratch, const struct cluster
     wire->engine = wire_bytes(hello->engine);
     wire->features = wire_bytes(hello->features);
     wire->engine_reason = wire_bytes(hello->engine_reason);
+    wire->placement = wire_bytes(hello->placement);
     wire->pid = hello->pid;
     wire->job_in_doubt = hello->job_in_doubt;
     return wire;
@@ -60,6 +61,7 @@ static void get_hello(struct wire_reader *reader, const Wire__Hello *wire, struc
     hello->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     hello->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     hello->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
+    hello->placement = wire_text(reader, "placement", wire->placement, CLUSTER_TEXT_BYTES_MAX);
     hello->pid = wire->pid;
     hello->job_in_doubt = wire->job_in_doubt;
     if (hello->role != CLUSTER_ROLE_CLIENT && hello->name && !hello->name[0])

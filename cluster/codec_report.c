@@ -127,6 +127,10 @@ static void get_facts(struct wire_reader *reader, const Wire__SocketFacts *wire,
     X(sum.table_bytes)                                                                                                 \
     X(sum.scan_begin_ns)                                                                                               \
     X(sum.stream_end_ns)                                                                                               \
+    X(sum.rows_cut)                                                                                                    \
+    X(sum.stitched_bytes)                                                                                              \
+    X(sum.joined_bytes)                                                                                                \
+    X(sum.table_copied_bytes)                                                                                          \
     X(sum.stalls_frame)                                                                                                \
     X(sum.stalls_output)                                                                                               \
     X(sum.stalls_input)                                                                                                \
@@ -213,6 +217,10 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     X(bytes_sent)                                                                                                      \
     X(bytes_received)                                                                                                  \
     X(table_rows)                                                                                                      \
+    X(rows_cut)                                                                                                        \
+    X(stitched_bytes)                                                                                                  \
+    X(joined_bytes)                                                                                                    \
+    X(table_copied_bytes)                                                                                              \
     X(table_bytes)                                                                                                     \
     X(exchange_seconds)                                                                                                \
     X(cpu_user_seconds)                                                                                                \
@@ -261,6 +269,10 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
     X(bytes_sent)                                                                                                      \
     X(bytes_received)                                                                                                  \
     X(table_rows)                                                                                                      \
+    X(rows_cut)                                                                                                        \
+    X(stitched_bytes)                                                                                                  \
+    X(joined_bytes)                                                                                                    \
+    X(table_copied_bytes)                                                                                              \
     X(table_bytes)                                                                                                     \
     X(cpu_user_seconds)                                                                                                \
     X(cpu_system_seconds)                                                                                              \
@@ -385,6 +397,7 @@ Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_n
         item[i].features = wire_bytes(entry->features);
         item[i].engine_reason = wire_bytes(entry->engine_reason);
         item[i].seconds = entry->seconds;
+        item[i].placement = wire_bytes(entry->placement);
     }
     return wire;
 }
@@ -408,6 +421,7 @@ void wire_get_nodes(struct wire_reader *reader, const Wire__Nodes *wire, struct 
         entry->features = wire_text(reader, "features", from->features, CLUSTER_TEXT_BYTES_MAX);
         entry->engine_reason = wire_text(reader, "engine's reason", from->engine_reason, CLUSTER_TEXT_BYTES_MAX);
         entry->seconds = from->seconds;
+        entry->placement = wire_text(reader, "placement", from->placement, CLUSTER_TEXT_BYTES_MAX);
     }
 }
 

@@ -50,6 +50,10 @@ static bool fill_node(struct cluster_node_report *out, const struct run_node *no
     }
     out->table_rows = report->sum.table_rows;
     out->table_bytes = report->sum.table_bytes;
+    out->rows_cut = report->sum.rows_cut;
+    out->stitched_bytes = report->sum.stitched_bytes;
+    out->joined_bytes = report->sum.joined_bytes;
+    out->table_copied_bytes = report->sum.table_copied_bytes;
     out->exchange_seconds = seconds(report->sum.scan_begin_ns, report->sum.stream_end_ns);
     out->cpu_user_seconds = (double)report->cpu_user_ns / 1e9;
     out->cpu_system_seconds = (double)report->cpu_system_ns / 1e9;
@@ -82,6 +86,10 @@ static void add_node(struct cluster_report *report, const struct cluster_node_re
     report->bytes_received += share->bytes_received;
     report->table_rows += share->table_rows;
     report->table_bytes += share->table_bytes;
+    report->rows_cut += share->rows_cut;
+    report->stitched_bytes += share->stitched_bytes;
+    report->joined_bytes += share->joined_bytes;
+    report->table_copied_bytes += share->table_copied_bytes;
     report->cpu_user_seconds += share->cpu_user_seconds;
     report->cpu_system_seconds += share->cpu_system_seconds;
     report->workers += share->workers;
@@ -274,8 +282,10 @@ static bool fill_node_entry(const struct cluster_coordinator *c, const struct co
     entry->engine = text_of(node->hello.engine);
     entry->features = text_of(node->hello.features);
     entry->engine_reason = text_of(node->hello.engine_reason);
+    entry->placement = text_of(node->hello.placement);
     entry->seconds = seconds(node->heard_ns, c->now_ns);
-    return entry->name && entry->address && entry->engine && entry->features && entry->engine_reason;
+    return entry->name && entry->address && entry->engine && entry->features && entry->engine_reason &&
+           entry->placement;
 }
 
 void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer)

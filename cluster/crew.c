@@ -289,6 +289,13 @@ static void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
     pthread_mutex_unlock(&crew->lock);
 }
 
+/* Who gives a node a card's queues wants them used: what is chosen for a job has zero-copy receive with them. */
+static uint32_t member_features(const struct cluster_crew *crew)
+{
+    const uint32_t chosen = crew->chosen.features;
+    return *crew->config.place.nic && (chosen & NET_FEATURE_MULTISHOT) ? chosen | NET_FEATURE_RECV_ZC : chosen;
+}
+
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
@@ -297,8 +304,10 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
                                                     .file_ops_max = CREW_FILE_OPS,
                                                     .recv_chunk_bytes = crew->chosen.chunk_bytes,
                                                     .recv_chunk_count = crew->chosen.chunk_count,
-                                                    .features = crew->chosen.features,
+                                                    .features = member_features(crew),
                                                     .socket = settings->socket,
+                                                    .queue = cluster_place_queue(&crew->config.place, member->local),
+                                                    .ports = cluster_place_ports(&crew->config.place, member->local),
                                                     .governor = crew->config.governor};
     enum base_status status = member_engine(member, &crew->choice, &engine_config, error);
     if (status != BASE_OK)
@@ -436,34 +445,21 @@ static void member_closed(struct crew_member *member)
     crew_reached(member->crew, JOIN_STEP_CLOSED);
 }
 
-static void member_pin(const struct crew_member *member)
-{
-    cpu_set_t allowed, mine;
-    if (!member->crew->config.pin || sched_getaffinity(0, sizeof allowed, &allowed) != 0 ||
-        (uint32_t)CPU_COUNT(&allowed) < member->crew->config.workers)
-        return;
-    uint32_t seen = 0;
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &allowed) && seen++ == member->local) {
-            CPU_ZERO(&mine);
-            CPU_SET(cpu, &mine);
-            if (pthread_setaffinity_np(pthread_self(), sizeof mine, &mine) != 0)
-                base_log_warn("worker %u cannot be pinned to core %zu", member->local, cpu);
-            return;
-        }
-}
-
 static void *member_main(void *argument)
 {
     struct crew_member *member = argument;
     char name[16];
     snprintf(name, sizeof name, "worker-%u", member->local);
     pthread_setname_np(pthread_self(), name);
-    member_pin(member);
+    if (member->crew->config.pin)
+        member->memory_node =
+            cluster_place_pin(&member->crew->config.place, member->local, member->crew->config.workers);
     const struct net_engine_config config = {.sockets_max = SHUFFLE_MESH_STRANGERS_MAX,
                                              .file_ops_max = CREW_FILE_OPS,
                                              .recv_chunk_bytes = NET_CHUNK_BYTES,
                                              .recv_chunk_count = NET_CHUNK_COUNT,
+                                             .queue = cluster_place_queue(&member->crew->config.place, member->local),
+                                             .ports = cluster_place_ports(&member->crew->config.place, member->local),
                                              .governor = member->crew->config.governor};
     struct base_error error = {0};
     if (member_engine(member, &member->crew->config.engine, &config, &error) != BASE_OK) {
@@ -489,8 +485,10 @@ static enum base_status crew_open_member(struct cluster_crew *crew, uint32_t loc
     struct crew_member *member = &crew->member[local];
     member->crew = crew;
     member->local = local;
-    enum base_status status =
-        net_listen(&crew->config.listen, CREW_LISTEN_BACKLOG, &member->listener_fd, &crew->address[local], error);
+    member->memory_node = CLUSTER_MEMORY_NODE_ANY;
+    const struct net_port_block ports = cluster_place_ports(&crew->config.place, local);
+    enum base_status status = net_listen_within(&crew->config.listen, &ports, CREW_LISTEN_BACKLOG, &member->listener_fd,
+                                                &crew->address[local], error);
     if (status == BASE_OK)
         status = shuffle_worker_open(local, &member->worker, error);
     if (status != BASE_OK)
@@ -605,6 +603,11 @@ void cluster_crew_close(struct cluster_crew *crew)
     free(crew->member);
     free(crew->address);
     free(crew);
+}
+
+void cluster_crew_place(const struct cluster_crew *crew, uint32_t worker, char text[CLUSTER_PLACE_TEXT_BYTES])
+{
+    cluster_place_describe(&crew->config.place, worker, crew->member[worker].memory_node, text);
 }
 
 const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew)
@@ -823,6 +826,10 @@ static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_
     total->rows_received += share->rows_received;
     total->table_rows += share->table_rows;
     total->table_bytes += share->table_bytes;
+    total->rows_cut += share->rows_cut;
+    total->stitched_bytes += share->stitched_bytes;
+    total->joined_bytes += share->joined_bytes;
+    total->table_copied_bytes += share->table_copied_bytes;
     total->stalls_frame += share->stalls_frame;
     total->stalls_output += share->stalls_output;
     total->stalls_input += share->stalls_input;

@@ -8,6 +8,7 @@
 #define MILLRACE_CLUSTER_CREW_H
 
 #include "cluster/bisect.h"
+#include "cluster/place.h"
 #include "join/plan.h"
 #include "join/task.h"
 #include "net/socket_facts.h"
@@ -19,8 +20,9 @@ struct cluster_crew_config {
     struct base_governor *governor;  /* of the node; borrowed */
     struct net_address listen;       /* host part for the workers' data listeners (port 0 each) */
     struct net_engine_choice engine; /* to begin with */
-    bool pin;                        /* pin worker i to the i-th allowed core when there are enough */
-    const struct net_key *key;       /* of the cluster; NULL: none; borrowed */
+    bool pin;                        /* each worker to a core of its own when there are enough */
+    struct cluster_place place;
+    const struct net_key *key; /* of the cluster; NULL: none; borrowed */
 };
 
 /* Starts the threads and listeners. */
@@ -28,6 +30,8 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
                                    struct base_error *error);
 /* Aborts what runs, ends the threads. */
 void cluster_crew_close(struct cluster_crew *crew);
+/* What cluster_place_describe says of a worker. */
+void cluster_crew_place(const struct cluster_crew *crew, uint32_t worker, char text[CLUSTER_PLACE_TEXT_BYTES]);
 /* Data address of each worker (as many as workers); the crew's. */
 const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew);
 /* Of the engine in use; the crew's. */

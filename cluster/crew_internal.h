@@ -25,6 +25,7 @@ struct crew_member {
     struct cluster_crew *crew;
     uint32_t local;
     int listener_fd;
+    int memory_node; /* that it is pinned to, or CLUSTER_MEMORY_NODE_ANY */
     pthread_t thread;
     bool started;
     struct shuffle_worker *worker;

@@ -85,6 +85,7 @@ static void free_hello(struct cluster_hello *hello)
     free(hello->engine);
     free(hello->features);
     free(hello->engine_reason);
+    free(hello->placement);
 }
 
 static void free_source(struct cluster_source *source)
@@ -129,6 +130,7 @@ static void free_nodes(struct cluster_nodes *nodes)
         free(nodes->entry[i].engine);
         free(nodes->entry[i].features);
         free(nodes->entry[i].engine_reason);
+        free(nodes->entry[i].placement);
     }
     free(nodes->entry);
 }

@@ -102,6 +102,7 @@ struct cluster_hello {
     uint64_t memory_bytes;      /* budget, 0: unlimited */
     char *engine, *features;
     char *engine_reason; /* why not io_uring, or "" */
+    char *placement;     /* queue, ports and memory node of its workers, as far as there is something to say */
     uint64_t pid;
     uint64_t job_in_doubt; /* finished with durable output, decision unknown to the node; 0: none */
 };
@@ -203,6 +204,7 @@ struct cluster_node_report {
     uint64_t rows_scanned;
     uint64_t bytes_sent, bytes_received; /* payload over connections */
     uint64_t table_rows, table_bytes;
+    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes; /* as join_task_result has them */
     double exchange_seconds; /* first scan to last end of stream, on its own clock */
     double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
     uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
@@ -236,6 +238,7 @@ struct cluster_report {
     uint64_t rows_scanned, input_bytes, rows_side[2]; /* rows_side: scanned of left and right */
     uint64_t bytes_sent, bytes_received;              /* payload that crossed a node boundary */
     uint64_t table_rows, table_bytes;
+    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes; /* as join_task_result has them */
     double cpu_user_seconds, cpu_system_seconds;
     uint64_t switches_voluntary, switches_involuntary;
     uint64_t iowq_workers;      /* summed over the nodes */
@@ -256,7 +259,7 @@ struct cluster_node_entry {
     char *address; /* data address of its first worker */
     uint32_t workers;
     uint64_t memory_bytes, pid;
-    char *engine, *features, *engine_reason;
+    char *engine, *features, *engine_reason, *placement;
     double seconds; /* since it was last heard */
 };
 struct cluster_nodes {

@@ -27,6 +27,11 @@ enum daemon_option {
     OPTION_MEMORY,
     OPTION_ENGINE,
     OPTION_PIN,
+    OPTION_NIC,
+    OPTION_QUEUES,
+    OPTION_PORTS,
+    OPTION_AREA,
+    OPTION_PIECE,
     OPTION_KEY
 };
 
@@ -35,6 +40,7 @@ struct arguments {
     struct cluster_shell_config coordinator;
     struct cluster_node_config node;
     bool has_coordinator;
+    bool has_queues, has_card; /* --rx-queues; another option that makes sense with a card only */
     const char *key;
 };
 
@@ -101,6 +107,31 @@ static void parse_engine(struct argp_state *state, const char *text, struct net_
         argp_error(state, "--engine: %s", error.text);
 }
 
+/* FIRST-LAST */
+static void parse_queues(struct argp_state *state, const char *text, struct cluster_place_options *place)
+{
+    uint64_t first = 0, last = 0;
+    char words[64];
+    snprintf(words, sizeof words, "%s", text);
+    char *dash = strchr(words, '-');
+    if (dash != NULL)
+        *dash++ = '\0';
+    if (dash == NULL || !base_number_parse(words, &first) || !base_number_parse(dash, &last) || last > UINT16_MAX ||
+        first > last)
+        argp_error(state, "--rx-queues: '%s' is not a range of receive queues such as 8-23", text);
+    place->queue_first = (uint32_t)first;
+    place->queue_last = (uint32_t)last;
+}
+
+static uint32_t parse_piece(struct argp_state *state, const char *text)
+{
+    const uint64_t bytes = parse_number(state, "--zc-chunk", text, UINT32_C(1) << 30);
+    if (bytes < (uint64_t)sysconf(_SC_PAGESIZE) || (bytes & (bytes - 1)) != 0)
+        argp_error(state, "--zc-chunk: '%s' is not a power of two from a page (%ld bytes) on", text,
+                   sysconf(_SC_PAGESIZE));
+    return (uint32_t)bytes;
+}
+
 /* Names go into messages, lists and JSON: letters, digits, and - _ . only. */
 static void check_name(struct argp_state *state, const char *name)
 {
@@ -141,6 +172,25 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
     case OPTION_PIN:
         node->pin = true;
         return 0;
+    case OPTION_NIC:
+        node->place.nic = value;
+        return 0;
+    case OPTION_QUEUES:
+        parse_queues(state, value, &node->place);
+        arguments->has_queues = true;
+        return 0;
+    case OPTION_PORTS:
+        node->place.port_first = (uint32_t)parse_number(state, "--ports", value, UINT16_MAX);
+        arguments->has_card = true;
+        return 0;
+    case OPTION_AREA:
+        node->place.area_bytes = parse_number(state, "--zc-area", value, UINT64_C(1) << 40);
+        arguments->has_card = true;
+        return 0;
+    case OPTION_PIECE:
+        node->place.piece_bytes = parse_piece(state, value);
+        arguments->has_card = true;
+        return 0;
     case OPTION_KEY:
         arguments->key = value;
         return 0;
@@ -153,6 +203,8 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
     case ARGP_KEY_END:
         if (!node->name || !arguments->has_coordinator || !arguments->listen)
             argp_error(state, "--name, --coordinator and --listen are needed");
+        if ((node->place.nic != NULL) != arguments->has_queues || (arguments->has_card && node->place.nic == NULL))
+            argp_error(state, "--nic and --rx-queues go together, and --ports, --zc-area and --zc-chunk with them");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -184,6 +236,13 @@ static const struct argp_option node_options[] = {
      0},
     {"engine", OPTION_ENGINE, "ENGINE", 0, "auto, epoll, uring or a rung of the ladder (default: auto)", 0},
     {"pin", OPTION_PIN, NULL, 0, "pin each worker to a core of its own when there are enough", 0},
+    {"nic", OPTION_NIC, "INTERFACE", 0, "zero-copy receive from this card's queues (needs --rx-queues)", 0},
+    {"rx-queues", OPTION_QUEUES, "FIRST-LAST", 0, "the receive queues that are this node's: worker i takes FIRST+i", 0},
+    {"ports", OPTION_PORTS, "FIRST", 0,
+     "with --nic, worker i has the 256 local ports from FIRST+256*i on (default: 16384)", 0},
+    {"zc-area", OPTION_AREA, "BYTES", 0, "memory of each worker that its queue receives into (default: 64M)", 0},
+    {"zc-chunk", OPTION_PIECE, "BYTES", 0,
+     "size of its pieces, a power of two; larger than a page where the driver takes it", 0},
     KEY_OPTION,
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
@@ -222,6 +281,8 @@ static int run_node(int count, char **values)
     struct base_error error = {0};
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    arguments.node.place.port_first = CLUSTER_PORTS_DEFAULT;
+    arguments.node.place.area_bytes = CLUSTER_AREA_BYTES_DEFAULT;
     arguments.node.workers = cores > 0 ? (uint32_t)cores : 1;
     arguments.node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
     argp_parse(&argp, count, values, 0, NULL, &arguments);
@@ -240,6 +301,8 @@ static void usage(FILE *to)
     fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N] [--key FILE]\n"
           "       millraced node --name NAME --coordinator ADDRESS --listen HOST [--workers W]\n"
           "                      [--memory BYTES] [--engine ENGINE] [--pin] [--key FILE]\n"
+          "                      [--nic INTERFACE --rx-queues FIRST-LAST [--ports FIRST]\n"
+          "                      [--zc-area BYTES] [--zc-chunk BYTES]]\n"
           "       millraced --version\n"
           "\n"
           "The daemon of a Millrace cluster: one coordinator, and a node on every machine.\n"

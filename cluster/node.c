@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -35,6 +36,7 @@ struct node {
     int epoll_fd, signal_fd;
     struct base_governor *governor;
     struct cluster_crew *crew;
+    char *placement;           /* what is particular about each worker's place, in lines */
     struct cluster_link *link; /* NULL: not connected */
     uint32_t interest;
     bool welcomed;
@@ -128,6 +130,7 @@ static void node_hello(struct node *node)
     hello->engine = (char *)(uintptr_t)engine.name;
     hello->features = (char *)(uintptr_t)engine.features;
     hello->engine_reason = (char *)(uintptr_t)engine.reason;
+    hello->placement = node->placement;
     hello->pid = (uint64_t)getpid();
     hello->job_in_doubt = node->job.doubt.job;
     node_send(node, &message);
@@ -324,6 +327,26 @@ static enum base_status node_loop(struct node *node, struct base_error *error)
     return node->fatal;
 }
 
+/* For the log, and for who lists the nodes. */
+static enum base_status node_placement(struct node *node, struct base_error *error)
+{
+    const size_t bytes = (size_t)node->config->workers * CLUSTER_PLACE_TEXT_BYTES + 1;
+    node->placement = calloc(1, bytes);
+    if (node->placement == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the places of %u workers", node->config->workers);
+    for (uint32_t i = 0; i < node->config->workers; i++) {
+        char text[CLUSTER_PLACE_TEXT_BYTES];
+        cluster_crew_place(node->crew, i, text);
+        if (*text == '\0')
+            continue;
+        base_log_info("%s", text);
+        const size_t used = strlen(node->placement);
+        if (used < CLUSTER_TEXT_BYTES_MAX - 2 * CLUSTER_PLACE_TEXT_BYTES)
+            snprintf(node->placement + used, bytes - used, "%s%s", used > 0 ? "; " : "", text);
+    }
+    return BASE_OK;
+}
+
 static enum base_status node_open(struct node *node, struct base_error *error)
 {
     const struct cluster_node_config *config = node->config;
@@ -345,14 +368,20 @@ static enum base_status node_open(struct node *node, struct base_error *error)
     if (node->signal_fd < 0 || node->epoll_fd < 0)
         return base_error_set_errno(error, errno, "cannot make an epoll or signal descriptor");
     status = base_governor_open(config->memory_bytes, &node->governor, error);
+    struct cluster_place place = {0};
+    if (status == BASE_OK)
+        status = cluster_place_open(&config->place, config->workers, &place, error);
     const struct cluster_crew_config crew = {.workers = config->workers,
                                              .governor = node->governor,
                                              .listen = config->listen,
                                              .engine = config->engine,
                                              .pin = config->pin,
+                                             .place = place,
                                              .key = config->key};
     if (status == BASE_OK)
         status = cluster_crew_open(&crew, &node->crew, error);
+    if (status == BASE_OK)
+        status = node_placement(node, error);
     if (status == BASE_OK)
         status = node_watch(node, cluster_crew_fd(node->crew), EPOLLIN, NODE_WATCH_CREW, error);
     if (status == BASE_OK)
@@ -385,6 +414,7 @@ enum base_status cluster_node_run(const struct cluster_node_config *config, stru
         cluster_path_watch_close(node.watch);
     if (node.governor)
         base_governor_close(node.governor);
+    free(node.placement);
     if (node.epoll_fd >= 0)
         close(node.epoll_fd);
     if (node.signal_fd >= 0)

@@ -3,6 +3,7 @@
 #ifndef MILLRACE_CLUSTER_NODE_H
 #define MILLRACE_CLUSTER_NODE_H
 
+#include "cluster/place.h"
 #include "net/engine.h"
 #include "net/key.h"
 
@@ -14,6 +15,7 @@ struct cluster_node_config {
     uint64_t memory_bytes; /* 0: unlimited */
     struct net_engine_choice engine;
     bool pin;
+    struct cluster_place_options place;
     const struct net_key *key; /* of the cluster; NULL: none; borrowed */
 };
 

@@ -103,6 +103,10 @@ static json_t *make_node(struct json_out *out, const struct cluster_node_report 
     json_out_put_count(out, object, "bytes_received", node->bytes_received);
     json_out_put_count(out, object, "table_rows", node->table_rows);
     json_out_put_count(out, object, "table_bytes", node->table_bytes);
+    json_out_put_count(out, object, "rows_cut", node->rows_cut);
+    json_out_put_count(out, object, "stitched_bytes", node->stitched_bytes);
+    json_out_put_count(out, object, "joined_bytes", node->joined_bytes);
+    json_out_put_count(out, object, "table_copied_bytes", node->table_copied_bytes);
     json_out_put_real(out, object, "seconds", node->exchange_seconds);
     json_out_put_real(out, object, "cpu_user_seconds", node->cpu_user_seconds);
     json_out_put_real(out, object, "cpu_system_seconds", node->cpu_system_seconds);
@@ -152,6 +156,10 @@ static void put_result(struct json_out *out, json_t *object, const struct cluste
     json_out_put_text(out, object, "build_side", side_word(report->build_side));
     json_out_put_count(out, object, "table_rows", report->table_rows);
     json_out_put_count(out, object, "table_bytes", report->table_bytes);
+    json_out_put_count(out, object, "rows_cut", report->rows_cut);
+    json_out_put_count(out, object, "stitched_bytes", report->stitched_bytes);
+    json_out_put_count(out, object, "joined_bytes", report->joined_bytes);
+    json_out_put_count(out, object, "table_copied_bytes", report->table_copied_bytes);
 }
 
 static void put_cost(struct json_out *out, json_t *object, const struct cluster_report *report)
@@ -222,6 +230,7 @@ char *report_nodes_json(const struct cluster_nodes *nodes)
         json_out_put_text(&out, node, "engine", entry->engine);
         json_out_put(&out, node, "features", make_words(&out, entry->features));
         json_out_put_text(&out, node, "engine_reason", entry->engine_reason);
+        json_out_put_text(&out, node, "placement", entry->placement);
         json_out_put_real(&out, node, "silent_seconds", entry->seconds);
         json_out_append(&out, array, node);
     }

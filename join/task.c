@@ -554,10 +554,14 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
         result->stalls_input += shuffle_pass_stalls_input(task->pass[pass]);
         result->rows_received += counters->rows_in;
         result->stalls_frame += counters->stalls_frame;
+        result->rows_cut += counters->rows_stitched;
+        result->stitched_bytes += counters->stitched_bytes;
+        result->joined_bytes += counters->joined_bytes;
     }
     if (task->table != NULL) {
         result->table_rows = join_table_rows(task->table);
         result->table_bytes = join_table_bytes(task->table);
+        result->table_copied_bytes = join_table_copied_bytes(task->table);
     }
     if (task->output != NULL) {
         result->rows = shuffle_output_rows(task->output);

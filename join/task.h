@@ -52,6 +52,9 @@ struct join_task_result {
     uint64_t rows_scanned[2], input_bytes[2]; /* per side */
     uint64_t rows_received;
     uint64_t table_rows, table_bytes;
+    /* Copies of what was received: rows that chunks cut; bytes copied to make them, or their keys, whole, and because
+     * the output wanted a value that was cut; bytes of rows copied into the table (own rows included). */
+    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes;
     uint64_t scan_begin_ns, stream_end_ns;              /* engine time of the first scan and the last end of stream */
     uint64_t stalls_frame, stalls_output, stalls_input; /* waits for a free frame, room in the output, input */
 };

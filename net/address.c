@@ -131,3 +131,23 @@ enum base_status net_listen(const struct net_address *address, int backlog, int 
     *bound = given;
     return BASE_OK;
 }
+
+enum base_status net_listen_within(const struct net_address *address, const struct net_port_block *ports, int backlog,
+                                   int *fd, struct net_address *bound, struct base_error *error)
+{
+    struct net_address at = *address;
+    enum base_status status = BASE_EXISTS;
+
+    if (ports->count == 0)
+        return net_listen(address, backlog, fd, bound, error);
+    for (uint32_t i = 0; i < ports->count && status == BASE_EXISTS; i++) {
+        *(at.any.sa_family == AF_INET6 ? &at.v6.sin6_port : &at.v4.sin_port) = htons((uint16_t)(ports->first + i));
+        status = net_listen(&at, backlog, fd, bound, error);
+    }
+    if (status == BASE_EXISTS)
+        return base_error_set(error, status,
+                              "none of the ports %u to %u of this worker's block is free: other programs have them; "
+                              "give the node other ports (--ports)",
+                              ports->first, ports->first + ports->count - 1);
+    return status;
+}

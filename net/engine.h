@@ -52,6 +52,12 @@ struct net_receive_queue {
     uint32_t piece_bytes; /* a power of two from a page on; 0: a page. More where the driver takes it, else a page */
 };
 
+/* Local ports that connections are made from; they may be shared by connections to different places. */
+struct net_port_block {
+    uint16_t first;
+    uint16_t count; /* 0: any port */
+};
+
 struct net_engine_config {
     uint32_t sockets_max;      /* sockets open at once, listeners included */
     uint32_t file_ops_max;     /* file operations in flight at once */
@@ -60,6 +66,9 @@ struct net_engine_config {
     uint32_t features;         /* of AUTO and URING, as net_choose gives them; 0, and for named rungs: the rung's */
     struct net_socket_settings socket;
     struct net_receive_queue queue; /* of zero-copy receive */
+    struct net_port_block ports;    /* of connections that are made here */
+    uint32_t completions_max;       /* length of a ring's completion queue; 0: enough for everything at once. With fewer
+                                       the kernel keeps what does not fit, or ends receives, which are armed again */
     struct base_governor *governor; /* receive chunks are drawn from it */
 };
 
@@ -109,7 +118,8 @@ struct net_file_op {
 
 enum net_event_kind {
     NET_EVENT_ACCEPTED,  /* socket: the listener; accepted: the new socket, its context is NULL */
-    NET_EVENT_CONNECTED, /* status says whether; on error the socket still wants closing */
+    NET_EVENT_CONNECTED, /* status says whether; on error the socket still wants closing. BASE_BUSY: its local port was
+                            in use after all, connect again */
     NET_EVENT_RECEIVED,  /* OK: chunk. BASE_END: the peer sent FIN. Else an error. Nothing is received after END or an
                             error */
     NET_EVENT_OUT,       /* all bytes of a send are out, but its buffers are not free yet: the next may be staged */
@@ -246,6 +256,9 @@ uint32_t net_iowq_workers(void);
  * with the port given. */
 enum base_status net_listen(const struct net_address *address, int backlog, int *fd, struct net_address *bound,
                             struct base_error *error);
+/* The same at the first port of the block that is free, whatever port the address has. A block without ports: any. */
+enum base_status net_listen_within(const struct net_address *address, const struct net_port_block *ports, int backlog,
+                                   int *fd, struct net_address *bound, struct base_error *error);
 /* Parses "10.0.0.1:7400", "[::1]:7400" or "host:7400" (resolved; the first address wins). */
 enum base_status net_address_parse(const char *text, struct net_address *address, struct base_error *error);
 /* Writes "10.0.0.1:7400" or "[::1]:7400". text has at least 64 bytes. */

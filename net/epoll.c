@@ -261,6 +261,7 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
     if ((engine->base.features & NET_FEATURE_SEND_ZC) && !epoll_zerocopy_works())
         net_engine_miss(&engine->base, NET_FEATURE_SEND_ZC, "this kernel has no SO_ZEROCOPY for TCP (Linux 4.14)");
     status = net_tcp_choose(&config->socket, &engine->base, &engine->tcp, error);
+    engine->tcp.ports = config->ports;
     if (status != BASE_OK)
         goto fail;
     net_tcp_describe(&engine->tcp, congestion, sizeof congestion);

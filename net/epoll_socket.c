@@ -289,7 +289,7 @@ static void epoll_turn_connect(struct epoll_socket *socket, struct epoll_output 
     net_list_unlink(&socket->timed);
     struct net_event *event = epoll_event_add(output, NET_EVENT_CONNECTED, socket);
     event->os_error = os_error;
-    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
+    event->status = net_tcp_connected(&((struct epoll_engine *)socket->base.engine)->tcp, os_error);
     if (os_error == 0)
         socket->flags |= EPOLL_WRITABLE;
 }

@@ -141,7 +141,30 @@ bool net_tcp_listens(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 && listens != 0;
 }
 
-enum base_status net_tcp_socket(const struct net_tcp *tcp, const struct net_address *address, int *fd,
+/* Binds to the next port of the block that is free. A port may carry connections to several places, but none that
+ * somebody listens at. */
+static enum base_status tcp_bind_within(struct net_tcp *tcp, int fd, int family, struct base_error *error)
+{
+    const struct net_port_block *ports = &tcp->ports;
+    struct net_address local = {.any.sa_family = (sa_family_t)family,
+                                .bytes = family == AF_INET6 ? sizeof local.v6 : sizeof local.v4};
+    const int one = 1;
+    int os_error = setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 ? EADDRINUSE : errno;
+    for (uint16_t i = 0; i < ports->count && (os_error == EADDRINUSE || os_error == EACCES); i++) {
+        const in_port_t port = htons((uint16_t)(ports->first + tcp->ports_next));
+        tcp->ports_next = (uint16_t)((tcp->ports_next + 1) % ports->count);
+        *(family == AF_INET6 ? &local.v6.sin6_port : &local.v4.sin_port) = port;
+        if (bind(fd, &local.any, local.bytes) == 0)
+            return BASE_OK;
+        os_error = errno;
+    }
+    return base_error_set_errno(error, os_error,
+                                "no local port of this worker's block, %u to %u, can be connected from: other programs "
+                                "have them; give the node other ports (--ports)",
+                                ports->first, ports->first + ports->count - 1);
+}
+
+enum base_status net_tcp_socket(struct net_tcp *tcp, const struct net_address *address, int *fd,
                                 struct base_error *error)
 {
     int made = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -151,8 +174,21 @@ enum base_status net_tcp_socket(const struct net_tcp *tcp, const struct net_addr
         return base_error_set_errno(error, errno, "no socket to connect to %s", text);
     }
     net_tcp_apply(tcp, made);
-    *fd = made;
-    return BASE_OK;
+    const enum base_status status =
+        tcp->ports.count > 0 ? tcp_bind_within(tcp, made, address->any.sa_family, error) : BASE_OK;
+    if (status == BASE_OK)
+        *fd = made;
+    else
+        close(made);
+    return status;
+}
+
+/* With a port of our choice the whole 4-tuple may be that of a connection before, which only connecting shows. */
+enum base_status net_tcp_connected(const struct net_tcp *tcp, int os_error)
+{
+    if (os_error == EADDRNOTAVAIL && tcp->ports.count > 0)
+        return BASE_BUSY;
+    return os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
 }
 
 enum base_status net_tcp_adopt(const struct net_tcp *tcp, int fd, bool listener, struct base_error *error)

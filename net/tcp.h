@@ -8,6 +8,8 @@ struct net_tcp {
     /* What was asked for, and the congestion control in force; its name is empty where none is settable: then the
      * kernel's default stays. */
     struct net_socket_settings set;
+    struct net_port_block ports; /* of connections made here */
+    uint16_t ports_next;         /* in the block: where to begin looking */
 };
 
 /* Finds by trying what may be set. Congestion control: the one asked for, or BASE_INVALID that says what there is to
@@ -23,9 +25,11 @@ void net_tcp_describe(const struct net_tcp *tcp, char *text, size_t text_bytes);
 
 /* Whether fd listens. */
 bool net_tcp_listens(int fd);
-/* A stream socket for address, non-blocking and set up by net_tcp_apply. */
-enum base_status net_tcp_socket(const struct net_tcp *tcp, const struct net_address *address, int *fd,
+/* A stream socket to connect to address, non-blocking, set up by net_tcp_apply, with a local port of the block. */
+enum base_status net_tcp_socket(struct net_tcp *tcp, const struct net_address *address, int *fd,
                                 struct base_error *error);
+/* The status of a connect that ended with os_error. */
+enum base_status net_tcp_connected(const struct net_tcp *tcp, int os_error);
 /* Makes an adopted fd non-blocking and sets it up. On error a stream is closed; a listener stays its owner's. */
 enum base_status net_tcp_adopt(const struct net_tcp *tcp, int fd, bool listener, struct base_error *error);
 /* Ends the connection in both directions without closing fd: by RST when aborting, else by FIN. Whatever waits on the

@@ -121,6 +121,10 @@ static int uring_create_sized(struct uring_engine *engine, const struct net_engi
                                + 5 * sockets /* last receive, send and its notification, connect or accept, cancel */
                                + files + 8,
                            2 * entries, URING_COMPLETIONS_MAX);
+    if (config->completions_max > 0) {
+        completions = uring_power_of_two(config->completions_max, URING_ENTRIES_MIN, URING_COMPLETIONS_MAX);
+        entries = (uint32_t)base_min_u64(entries, completions);
+    }
     for (;; entries /= 2, completions /= 2) {
         struct io_uring_params params = {
             .flags = uring_setup_flags(engine), .cq_entries = completions, .sq_thread_idle = URING_SQPOLL_IDLE_MS};
@@ -455,6 +459,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     if (status != BASE_OK)
         goto fail;
     status = net_tcp_choose(&config->socket, &engine->base, &engine->tcp, error);
+    engine->tcp.ports = config->ports;
     if (status != BASE_OK)
         goto fail;
     *opened = &engine->base;

@@ -117,7 +117,8 @@ enum { URING_CHUNK_GROUP = 0 };
 /* The area of zero-copy receive: uring_recv_zc.c. */
 struct uring_area {
     uint8_t *data;
-    size_t bytes;
+    size_t bytes, mapped_bytes;
+    bool huge; /* mapped from the machine's reserved huge pages */
     uint32_t piece_bytes, piece_count;
     uint64_t token; /* of the area, in what is returned */
     uint32_t id;    /* of the queue, in requests */
@@ -259,6 +260,12 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
                                    struct base_error *error);
 void uring_chunks_enable(struct uring_engine *engine);
 void uring_chunks_close(struct uring_engine *engine);
+/* Memory from the machine's pool of reserved huge pages. Without enough of them BASE_OK all the same and *data stays as
+ * it is; if the feature was asked for it is missed. */
+enum base_status uring_pages_map_huge(struct uring_engine *engine, size_t bytes, uint8_t **data, size_t *mapped,
+                                      struct base_error *error);
+/* Of either kind. */
+void uring_pages_unmap(struct uring_engine *engine, uint8_t *data, size_t bytes, bool huge);
 static inline uint8_t *uring_chunk_data(const struct uring_engine *engine, uint32_t id)
 {
     return engine->chunks.data + id * engine->chunks.stride_bytes;

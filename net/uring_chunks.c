@@ -160,11 +160,9 @@ static enum base_status uring_chunks_tables(struct uring_engine *engine, struct 
                 : base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u chunks", chunks->count);
 }
 
-/* From the machine's pool of reserved huge pages; without enough of them the feature is missed, and that is no error.
- */
-static enum base_status uring_chunks_map_huge(struct uring_engine *engine, size_t bytes, struct base_error *error)
+enum base_status uring_pages_map_huge(struct uring_engine *engine, size_t bytes, uint8_t **data, size_t *mapped,
+                                      struct base_error *error)
 {
-    struct uring_chunks *chunks = &engine->chunks;
     const size_t rounded = base_align_up(bytes, URING_HUGE_PAGE_BYTES);
 
     const enum base_status status = base_governor_draw(engine->governor, BASE_HOLDER_CHUNKS, rounded, error);
@@ -176,14 +174,24 @@ static enum base_status uring_chunks_map_huge(struct uring_engine *engine, size_
         char cause[160];
         snprintf(cause, sizeof cause, "this machine has no %zu free huge pages of 2 MiB: raise vm.nr_hugepages",
                  rounded / URING_HUGE_PAGE_BYTES);
-        net_engine_miss(&engine->base, NET_FEATURE_HUGE_PAGES, cause);
+        if (uring_has(engine, NET_FEATURE_HUGE_PAGES))
+            net_engine_miss(&engine->base, NET_FEATURE_HUGE_PAGES, cause);
         base_governor_return(engine->governor, BASE_HOLDER_CHUNKS, rounded);
         return BASE_OK;
     }
-    chunks->data = pages;
-    chunks->bytes = rounded;
-    chunks->huge = true;
+    *data = pages;
+    *mapped = rounded;
     return BASE_OK;
+}
+
+void uring_pages_unmap(struct uring_engine *engine, uint8_t *data, size_t bytes, bool huge)
+{
+    if (huge) {
+        munmap(data, bytes);
+        base_governor_return(engine->governor, BASE_HOLDER_CHUNKS, bytes);
+    } else {
+        base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, data, bytes);
+    }
 }
 
 enum base_status uring_chunks_open(struct uring_engine *engine, const struct net_engine_config *config,
@@ -207,7 +215,8 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
         return status;
     const size_t bytes = chunks->stride_bytes * chunks->count;
     if (uring_has(engine, NET_FEATURE_HUGE_PAGES)) {
-        status = uring_chunks_map_huge(engine, bytes, error);
+        status = uring_pages_map_huge(engine, bytes, &chunks->data, &chunks->bytes, error);
+        chunks->huge = chunks->data != NULL;
         if (status != BASE_OK || chunks->huge)
             return status;
     }
@@ -285,10 +294,5 @@ void uring_chunks_close(struct uring_engine *engine)
     if (chunks->enabled && chunks->free != chunks->lent_max)
         base_log_error("engine uring: %u of %u receive chunks were not released", chunks->lent_max - chunks->free,
                        chunks->lent_max);
-    if (chunks->huge) {
-        munmap(chunks->data, chunks->bytes);
-        base_governor_return(engine->governor, BASE_HOLDER_CHUNKS, chunks->bytes);
-    } else {
-        base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, chunks->data, chunks->bytes);
-    }
+    uring_pages_unmap(engine, chunks->data, chunks->bytes, chunks->huge);
 }

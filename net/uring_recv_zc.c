@@ -15,6 +15,7 @@
  * and tried again each turn; nothing is lost by any of these, because what was not completed is still in the socket. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -99,6 +100,26 @@ static int area_register(struct uring_engine *engine, const struct net_receive_q
     return result;
 }
 
+/* On huge pages when asked, and for larger pieces, which must not cross what the card sees as one page. Ordinary ones
+ * are second best. */
+static bool area_map(struct uring_engine *engine)
+{
+    struct uring_area *area = &engine->area;
+    struct base_error error;
+    const bool larger = area->piece_bytes > (uint32_t)sysconf(_SC_PAGESIZE);
+
+    if ((larger || uring_has(engine, NET_FEATURE_HUGE_PAGES)) &&
+        uring_pages_map_huge(engine, area->bytes, &area->data, &area->mapped_bytes, &error) == BASE_OK &&
+        area->data != NULL) {
+        area->huge = true;
+        memset(area->data, 0, area->mapped_bytes); /* touched by the owner, so that it lies on the owner's NUMA node */
+        return true;
+    }
+    area->mapped_bytes = area->bytes;
+    return base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, area->bytes, true, (void **)&area->data, &error) ==
+           BASE_OK;
+}
+
 static bool area_allocate(struct uring_engine *engine, const struct net_engine_config *config)
 {
     struct uring_area *area = &engine->area;
@@ -117,9 +138,7 @@ static bool area_allocate(struct uring_engine *engine, const struct net_engine_c
     area->lent = calloc(pages, sizeof *area->lent);
     area->owed = calloc(pages, sizeof *area->owed);
     area->owing = calloc(pages, sizeof *area->owing);
-    return area->lent != NULL && area->owed != NULL && area->owing != NULL &&
-           base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, area->bytes, true, (void **)&area->data, &error) ==
-               BASE_OK &&
+    return area->lent != NULL && area->owed != NULL && area->owing != NULL && area_map(engine) &&
            base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, area->refill_bytes, true, &area->refill_memory,
                           &error) == BASE_OK;
 }
@@ -131,7 +150,7 @@ void uring_area_close(struct uring_engine *engine)
     if (area->lent_parts > 0)
         base_log_error("engine %s: %u received chunks were not released", engine->base.name, area->lent_parts);
     if (area->data != NULL)
-        base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, area->data, area->bytes);
+        uring_pages_unmap(engine, area->data, area->mapped_bytes, area->huge);
     if (area->refill_memory != NULL)
         base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, area->refill_memory, area->refill_bytes);
     free(area->lent);

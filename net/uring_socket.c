@@ -333,7 +333,7 @@ static uint32_t uring_connect_complete(struct uring_socket *socket, const struct
     net_list_unlink(&socket->timed);
     uring_event_fill(event, NET_EVENT_CONNECTED, socket);
     event->os_error = os_error;
-    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
+    event->status = net_tcp_connected(&uring_engine_of(socket)->tcp, os_error);
     return 1;
 }
 

@@ -491,7 +491,7 @@ static enum base_status on_connected(struct mesh_connection *connection, const s
             "node %s refused the connection to worker %u (%s): is its daemon running, and is this its "
             "data address?",
             node, connection->peer, address);
-    if (event->status == BASE_PEER_RESET)
+    if (event->status == BASE_PEER_RESET || event->status == BASE_BUSY)
         return BASE_OK; /* tried again */
     return base_error_set(
         error, BASE_NODE_MISSING,

@@ -42,6 +42,7 @@ REPORT = {
     "status": TEXT, "error": TEXT, "error_code": TEXT, "exit_code": COUNT, "job": COUNT, "kind": TEXT, "rows": COUNT,
     "checksum": TEXT, "out": TEXT, "output_bytes": COUNT, "rows_scanned": COUNT, "rows_scanned_left": COUNT,
     "rows_scanned_right": COUNT, "input_bytes": COUNT, "build_side": TEXT, "table_rows": COUNT, "table_bytes": COUNT,
+    "rows_cut": COUNT, "stitched_bytes": COUNT, "joined_bytes": COUNT, "table_copied_bytes": COUNT,
     "seconds": REAL, "exchange_seconds": REAL, "spans": OBJECT, "bytes_sent": COUNT, "bytes_received": COUNT,
     "cpu_user_seconds": REAL, "cpu_system_seconds": REAL, "peak_memory_bytes": COUNT, "limit": TEXT,
     "limit_reason": TEXT, "engine": TEXT, "features": LIST, "engine_reason": TEXT, "verified": BOOL, "counters": OBJECT,
@@ -49,7 +50,8 @@ REPORT = {
 }
 NODE = {
     "name": TEXT, "workers": COUNT, "rows": COUNT, "rows_scanned": COUNT, "bytes_sent": COUNT, "bytes_received": COUNT,
-    "table_rows": COUNT, "table_bytes": COUNT, "seconds": REAL, "cpu_user_seconds": REAL, "cpu_system_seconds": REAL,
+    "table_rows": COUNT, "table_bytes": COUNT, "rows_cut": COUNT, "stitched_bytes": COUNT, "joined_bytes": COUNT,
+    "table_copied_bytes": COUNT, "seconds": REAL, "cpu_user_seconds": REAL, "cpu_system_seconds": REAL,
     "busy_seconds": REAL, "wait_seconds": REAL, "peak_memory_bytes": COUNT, "memory_bytes": COUNT, "stalls": OBJECT,
     "context_switches": OBJECT, "iowq_workers": COUNT, "counters": OBJECT, "socket": OBJECT, "engine_decision": TEXT,
 }
@@ -123,7 +125,8 @@ def examine_report(report, code):
         expect_equal(report["links"][i][i], 0, "bytes from %s to itself" % node["name"])
     if code != 0:
         return
-    for key in ("rows", "rows_scanned", "bytes_sent", "bytes_received", "table_rows", "table_bytes", "workers"):
+    for key in ("rows", "rows_scanned", "bytes_sent", "bytes_received", "table_rows", "table_bytes", "workers", "rows_cut",
+                "stitched_bytes", "joined_bytes", "table_copied_bytes"):
         expect_sum(report, key, nodes)
     for key in ("cpu_user_seconds", "cpu_system_seconds"):
         expect_sum(report, key, nodes, 1e-5 * len(nodes))

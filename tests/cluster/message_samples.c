@@ -39,6 +39,7 @@ static void sample_hello(struct cluster_message *message)
     hello->engine = "uring";
     hello->features = "multishot-recv registered-files";
     hello->engine_reason = "";
+    hello->placement = "worker 0: memory node 1";
     hello->pid = 4711;
     hello->job_in_doubt = 17;
 }
@@ -91,9 +92,11 @@ static void sample_submit(struct cluster_submit *submit)
     }
 
 static struct cluster_node_report sample_nodes[2] = {
-    {"n1", "multishot", 2,  11, 12, 13, 14, 15, 16, 1.5, 2.5,           3.5,
-     4.5,  5.5,         17, 18, 19, 20, 21, 22, 23, 24,  {.sends = 25}, SAMPLE_FACTS},
-    {"n2", "", 1, 31, 32, 33, 34, 35, 36, 1.25, 2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41, 42, 43, 44, {0}, {0}}};
+    {"n1",          "multishot", 2,   11,  12,  13, 14, 15, 16, 51, 52, 53, 54,
+     1.5,           2.5,         3.5, 4.5, 5.5, 17, 18, 19, 20, 21, 22, 23, 24,
+     {.sends = 25}, SAMPLE_FACTS},
+    {"n2", "",   1,    31,   32, 33, 34, 35, 36, 61, 62, 63, 64,  1.25,
+     2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41, 42, 43, 44, {0}, {0}}};
 static uint64_t sample_links[4] = {0, 1, 2, 0};
 
 static void sample_report(struct cluster_report *report)
@@ -134,8 +137,17 @@ static void sample_report(struct cluster_report *report)
     report->link = sample_links;
 }
 
-static struct cluster_node_entry sample_node_entry = {
-    "n1", CLUSTER_NODE_RUNNING, "10.0.0.7:7400", 2, 1 << 30, 77, "uring", "multishot-recv", "", 0.25};
+static struct cluster_node_entry sample_node_entry = {"n1",
+                                                      CLUSTER_NODE_RUNNING,
+                                                      "10.0.0.7:7400",
+                                                      2,
+                                                      1 << 30,
+                                                      77,
+                                                      "uring",
+                                                      "multishot-recv",
+                                                      "",
+                                                      "worker 0: memory node 1",
+                                                      0.25};
 static struct cluster_job_entry sample_job_entry = {
     5, JOIN_JOB_SHUFFLE, CLUSTER_JOB_FAILED, CLUSTER_PHASE_DONE, "shuffle a by k", "disk full", 3, 1.5};
 

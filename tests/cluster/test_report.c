@@ -214,13 +214,15 @@ static void json_of_lists(void **state)
                                             .address = "10.0.0.1:1",
                                             .engine = "epoll",
                                             .features = "",
-                                            .engine_reason = "forbidden"},
+                                            .engine_reason = "forbidden",
+                                            .placement = "worker 0: queue 4 of eth0"},
                                            {.name = "n2",
                                             .state = CLUSTER_NODE_MISSING,
                                             .address = "",
                                             .engine = "",
                                             .features = "",
-                                            .engine_reason = ""}};
+                                            .engine_reason = "",
+                                            .placement = ""}};
     struct cluster_nodes nodes = {.nodes_expected = 2, .count = 2, .entry = entries};
     json_t *object = read_back(report_nodes_json(&nodes));
     assert_true(json_is_false(json_object_get(object, "complete")));
@@ -228,6 +230,7 @@ static void json_of_lists(void **state)
     assert_string_equal(text_of(json_array_get(array, 0), "state"), "ready");
     assert_true(json_is_true(json_object_get(json_array_get(array, 0), "running")));
     assert_string_equal(text_of(json_array_get(array, 1), "state"), "missing");
+    assert_string_equal(text_of(json_array_get(array, 0), "placement"), "worker 0: queue 4 of eth0");
     json_decref(object);
 
     struct cluster_job_entry job = {
