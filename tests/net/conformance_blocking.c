@@ -19,6 +19,15 @@ static struct net_event next_event(struct net_engine *engine)
     return event;
 }
 
+/* Waits for a send's end; with zero-copy sending its bytes are out before its buffers are free. */
+static void await_sent(struct net_engine *engine)
+{
+    struct net_event event = next_event(engine);
+    if (event.kind == NET_EVENT_OUT)
+        event = next_event(engine);
+    assert_int_equal(event.kind, NET_EVENT_SENT);
+}
+
 static void each_thing_due_ends_the_wait(void **state)
 {
     struct net_engine_config config = bench_config();
@@ -32,8 +41,7 @@ static void each_thing_due_ends_the_wait(void **state)
 
     bench_pair(bench, &client, &server);
     bench_send(client, &byte, 1, 1);
-    event = next_event(engine);
-    assert_int_equal(event.kind, NET_EVENT_SENT);
+    await_sent(engine);
     BENCH_UNTIL(bench, server->bytes == 1);
 
     net_engine_wake(engine);
@@ -42,13 +50,13 @@ static void each_thing_due_ends_the_wait(void **state)
     /* More is there than the one chunk takes: its release lets the rest come. (Zero-copy receive has chunks of a page,
      * however small they were asked for.) */
     bench_send(server, &byte, 1, 1);
-    assert_int_equal(next_event(server->engine).kind, NET_EVENT_SENT); /* without a look at the other engine */
+    await_sent(server->engine); /* without a look at the other engine */
     event = next_event(engine);
     const uint32_t capacity = event.chunk.capacity;
     net_chunk_release(engine, &event.chunk);
     uint8_t *more = bench_bytes(capacity + 1, 4);
     bench_send(server, more, capacity + 1, 1);
-    assert_int_equal(next_event(server->engine).kind, NET_EVENT_SENT);
+    await_sent(server->engine);
     for (uint32_t got = 0; got < capacity + 1; net_chunk_release(engine, &event.chunk)) {
         event = next_event(engine);
         assert_int_equal(event.kind, NET_EVENT_RECEIVED);
