@@ -116,11 +116,11 @@ static int uring_create_sized(struct uring_engine *engine, const struct net_engi
     uint64_t sockets = config->sockets_max, files = config->file_ops_max;
     uint64_t chunks = uring_has(engine, NET_FEATURE_RECV_ZC) ? uring_area_pieces(config) : config->recv_chunk_count;
     uint32_t entries = uring_power_of_two(2 * sockets + files + 8, URING_ENTRIES_MIN, URING_ENTRIES_MAX);
-    uint32_t completions =
-        uring_power_of_two(chunks            /* each chunk's completion */
-                               + 5 * sockets /* last receive, send and its notification, connect or accept, cancel */
-                               + files + 8,
-                           2 * entries, URING_COMPLETIONS_MAX);
+    uint32_t completions = uring_power_of_two(
+        chunks            /* each chunk's completion */
+            + 6 * sockets /* last receive, send and its notification, connect or accept, cancel, watch */
+            + files + 8,
+        2 * entries, URING_COMPLETIONS_MAX);
     if (config->completions_max > 0) {
         completions = uring_power_of_two(config->completions_max, URING_ENTRIES_MIN, URING_COMPLETIONS_MAX);
         entries = (uint32_t)base_min_u64(entries, completions);

@@ -18,6 +18,7 @@ enum uring_kind {
     URING_CONNECT,
     URING_SEND,
     URING_CANCEL,
+    URING_WATCH, /* for the connection's breaking: uring_receive.c */
     URING_SOCKET_KINDS,
     URING_FILE = URING_SOCKET_KINDS,
     URING_WAKE
@@ -36,7 +37,8 @@ enum uring_socket_flag {
     URING_FED = 1 << 7,        /* got a chunk since its receive was armed */
     URING_SEND_IS_ZC = 1 << 8, /* the send that is armed is a zero-copy one */
     URING_SEND_COPY = 1 << 9,  /* the next piece of op is sent with a copy */
-    URING_JOINING = 1 << 10    /* closing: when its notifications are late it is reset */
+    URING_JOINING = 1 << 10,   /* closing: when its notifications are late it is reset */
+    URING_BROKEN = 1 << 11     /* the connection is gone; what it brought before may still be received */
 };
 
 struct uring_engine;
@@ -278,6 +280,8 @@ enum base_status uring_socket_receive(struct net_socket *, struct base_error *er
 void uring_chunk_release(struct net_engine *, const struct net_chunk *);
 void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
 uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
+void uring_watch_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe);
+uint32_t uring_watch_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event);
 /* Wants the receive armed again. */
 void uring_receive_again(struct uring_socket *socket);
 /* Lets go of what a closing socket holds or waits for; a receive that is armed is left to its last completion. */

@@ -6,6 +6,13 @@
  * again, unless the stream ended. ENOBUFS is flow control: all chunks are with the user, who says "busy" by keeping
  * them.
  *
+ * A multishot receive that is told of data and of the peer's reset at once takes the data, finds nothing left, and goes
+ * on waiting for what has come already (after a FIN the kernel looks once more, after a reset it does not). So a
+ * one-shot poll watches every connection for its breaking, once; from then on the receive is nudged after each
+ * completion with bytes, until it ends. The nudge is a shutdown of the receiving direction, which is shut: it changes
+ * nothing, loses nothing that waits to be read, and wakes whoever waits on the socket. Until a connection breaks all
+ * this costs it one request.
+ *
  * Why no starved socket waits forever. Sockets queue up in the order in which they ran dry, those that found nothing
  * before those that got something (`starved` before `sated`), or else the first one armed would empty the ring every
  * time. At every turn some are armed again, in proportion to the chunks there are. One that is armed takes chunks, or
@@ -13,10 +20,17 @@
  * both hold something, poll does not block but takes another turn (uring_wait_limit), and each turn shortens the queues
  * by at least one or uses a chunk up. */
 #include <errno.h>
+#include <poll.h>
 
 #include "net/uring.h"
 
 enum { URING_CHUNKS_A_SOCKET = 4 /* how many chunks one starved socket is expected to use */ };
+
+/* Whether receives outlive their completions. */
+static bool uring_receive_stays(const struct uring_engine *engine)
+{
+    return engine->receiver != &uring_receiver_oneshot;
+}
 
 enum base_status uring_socket_receive(struct net_socket *base, struct base_error *error)
 {
@@ -27,6 +41,8 @@ enum base_status uring_socket_receive(struct net_socket *base, struct base_error
     BASE_ASSERT(!(socket->flags & (URING_RECEIVING | URING_CLOSING)));
     socket->flags |= URING_RECEIVING;
     uring_socket_want(socket, URING_RECEIVE);
+    if (uring_receive_stays(uring_engine_of(socket)))
+        uring_socket_want(socket, URING_WATCH);
     return BASE_OK;
 }
 
@@ -89,12 +105,37 @@ void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data,
     event->chunk = (struct net_chunk){.data = data, .bytes = bytes, .capacity = engine->chunks.chunk_bytes, .id = id};
 }
 
+/* Only of a broken connection. */
+static void uring_receive_nudge(struct uring_socket *socket)
+{
+    socket->base.engine->counters.syscalls++;
+    (void)shutdown(socket->fd, SHUT_RD);
+}
+
+void uring_watch_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe)
+{
+    io_uring_prep_poll_add(sqe, socket->fd, POLLERR | POLLHUP);
+}
+
+uint32_t uring_watch_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
+{
+    (void)event;
+    if (cqe->res > 0 && (socket->flags & URING_RECEIVING) && !(socket->flags & URING_CLOSING)) {
+        socket->flags |= URING_BROKEN;
+        uring_receive_nudge(socket);
+    }
+    return 0;
+}
+
 uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uring_cqe *cqe, struct net_event *event)
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
-    if (cqe->res > 0 && !(socket->flags & URING_CLOSING))
+    if (cqe->res > 0 && !(socket->flags & URING_CLOSING)) {
+        if ((socket->flags & URING_BROKEN) && (cqe->flags & IORING_CQE_F_MORE))
+            uring_receive_nudge(socket);
         return engine->receiver->deliver(socket, cqe, event);
+    }
     engine->receiver->discard(engine, socket, cqe);
     if (socket->flags & URING_CLOSING)
         return 0;

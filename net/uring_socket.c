@@ -216,7 +216,7 @@ static void uring_cancel_prepare(struct uring_socket *socket, struct io_uring_sq
 static void (*const uring_prepare[URING_SOCKET_KINDS])(struct uring_socket *, struct io_uring_sqe *) = {
     [URING_RECEIVE] = uring_receive_prepare, [URING_ACCEPT] = uring_accept_prepare,
     [URING_CONNECT] = uring_connect_prepare, [URING_SEND] = uring_send_prepare,
-    [URING_CANCEL] = uring_cancel_prepare,
+    [URING_CANCEL] = uring_cancel_prepare,   [URING_WATCH] = uring_watch_prepare,
 };
 
 /* False when the queue is full: the rest stays wanted. */
@@ -351,7 +351,7 @@ static uint32_t (*const uring_complete[URING_SOCKET_KINDS])(struct uring_socket 
                                                             struct net_event *) = {
     [URING_RECEIVE] = uring_receive_complete, [URING_ACCEPT] = uring_accept_complete,
     [URING_CONNECT] = uring_connect_complete, [URING_SEND] = uring_send_complete,
-    [URING_CANCEL] = uring_cancel_complete,
+    [URING_CANCEL] = uring_cancel_complete,   [URING_WATCH] = uring_watch_complete,
 };
 
 uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)

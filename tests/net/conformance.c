@@ -242,18 +242,31 @@ static void bench_dispatch(struct bench *bench, int side, const struct net_event
     }
 }
 
-void bench_pump(struct bench *bench)
+static uint32_t bench_poll(struct bench *bench, int side)
 {
     struct net_event events[BENCH_EVENTS_MAX];
+    const uint32_t count = net_engine_poll(bench->engines[side], events, bench->events_max, 0);
+
+    assert_true(count <= bench->events_max);
+    for (uint32_t i = 0; i < count; i++)
+        bench_dispatch(bench, side, &events[i]);
+    return count;
+}
+
+void bench_pump_side(struct bench *bench, int side)
+{
+    if (!bench->kind->kernel)
+        bench_pump(bench);
+    else if (bench_poll(bench, side) == 0)
+        bench->kind->idle(bench);
+}
+
+void bench_pump(struct bench *bench)
+{
     uint32_t seen = 0;
 
-    for (int side = 0; side < BENCH_ENGINES; side++) {
-        uint32_t count = net_engine_poll(bench->engines[side], events, bench->events_max, 0);
-        assert_true(count <= bench->events_max);
-        for (uint32_t i = 0; i < count; i++)
-            bench_dispatch(bench, side, &events[i]);
-        seen += count;
-    }
+    for (int side = 0; side < BENCH_ENGINES; side++)
+        seen += bench_poll(bench, side);
     bench->stuck = seen == 0 && !bench->kind->idle(bench);
 }
 

@@ -16,6 +16,7 @@ struct conformance_case {
 /* Each ends with a case without a name. The last two are only for kinds with real sockets. */
 extern const struct conformance_case conformance_socket_cases[];
 extern const struct conformance_case conformance_buffer_cases[];
+extern const struct conformance_case conformance_forced_cases[];
 extern const struct conformance_case conformance_file_cases[];
 extern const struct conformance_case conformance_kernel_cases[];
 extern const struct conformance_case conformance_blocking_cases[];

@@ -30,6 +30,7 @@ int conformance_run(const struct bench_kind *const *kinds, size_t count)
     for (size_t i = 0; i < count; i++) {
         add_cases(kinds[i], conformance_socket_cases);
         add_cases(kinds[i], conformance_buffer_cases);
+        add_cases(kinds[i], conformance_forced_cases);
         add_cases(kinds[i], conformance_file_cases);
         if (!kinds[i]->kernel)
             continue;
