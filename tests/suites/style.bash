@@ -49,6 +49,33 @@ no_loose_ends()
     ! git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' ':!tests/suites'
 }
 
+# listed FILE LIST PATTERN PAGE...: what the X-macro LIST of a header names by PATTERN is in every PAGE.
+listed()
+{
+    local header=$1 list=$2 pattern=$3 words word page failed=0
+    shift 3
+    words=$(sed -n "/#define $list(X)/,/[^\\\\]\$/p" "$header" | sed -nE "s/^ *X\\([A-Z_]+, $pattern.*/\\1/p")
+    [ -n "$words" ] || return 1
+    for word in $words; do
+        for page in "$@"; do
+            grep -qwe "$word" "$page" || { echo "$page does not tell of $word" && failed=1; }
+        done
+    done
+    return $failed
+}
+
+manual_tells_all()
+{
+    listed cluster/client_args.h CLUSTER_COMMAND_LIST '"([a-z]+)"' docs/man/millrace.1 README.md &&
+        listed net/rung.h NET_OPTION_LIST '"([a-z-]+)"' docs/man/millrace-join.1
+}
+
+# Qq quotes all the rest of its line: a second one would be inside the first.
+quotes_in_order()
+{
+    ! git grep -nE 'Qq .* Qq' -- docs/man
+}
+
 if clang-format --version | grep -q "version $CLANG_FORMAT_MAJOR\."; then
     check "every C file is formatted" format
 else
@@ -63,5 +90,7 @@ check "only the key includes libsodium" only_in 'net/key\.c' '#include [<"]sodiu
 check "only the doctor includes libnuma and libmnl" only_in 'cluster/doctor_[a-z]*\.c' '#include [<"](numa|libmnl/)'
 check "only the codec includes protobuf-c" only_in 'cluster/codec[a-z_]*\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
 check "every header compiles alone" headers_compile_alone
+check "the manual has every command and every engine option" manual_tells_all
+check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
 check "shellcheck has nothing to say" scripts
