@@ -25,7 +25,7 @@ Options of up:
   --nodes N        nodes (6)
   --workers W      workers per node (the machine's cores divided by the nodes, at least 1)
   --memory BYTES   memory per node, also as 512Mi or 2G (a fair share of half of the machine's)
-  --engine ENGINE  auto, uring or epoll: the engine the nodes begin with (millraced's own choice)
+  --engine ENGINE  what the nodes use where a job names no engine, of `millrace engines' (auto)
   --via KIND       netns: a network namespace per node on a bridge, needs root; loopback: loopback addresses;
                    auto: netns where it works (the default); ssh: other hosts; slurm: the nodes of this allocation
   --mtu BYTES      of the links between namespaces (1500, and 9000 where rates are limited)
@@ -178,7 +178,7 @@ parse_value()
             usage_fail "--memory '$value': not a size such as 512Mi or 2G"
         ;;
     --engine)
-        [[ $value =~ ^(auto|uring|epoll)$ ]] || usage_fail "--engine '$value': auto, uring or epoll"
+        [[ $value =~ ^[a-z][a-z0-9=+-]*$ ]] || usage_fail "--engine '$value': not an engine; millrace engines lists them"
         ENGINE=$value
         ;;
     --link)

@@ -146,8 +146,8 @@ def need(store):
 
 
 def verb_up(given, store):
-    if given.engine is not None and not re.fullmatch(r"[a-z][a-z0-9-]*", given.engine):
-        raise Failure(2, f"--engine '{given.engine}': not an engine's name")
+    if given.engine is not None and not re.fullmatch(r"[a-z][a-z0-9=+-]*", given.engine):
+        raise Failure(2, f"--engine '{given.engine}': not an engine; millrace engines lists them")
     record = store.load()
     wanted = record or new_record(given)
     sums(wanted["bin"])

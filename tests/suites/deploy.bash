@@ -120,7 +120,8 @@ lives_beside_another()
 passes_on_the_client()
 {
     local out
-    cluster up a --nodes 2 --via "$1" || return 1
+    cluster up a --nodes 2 --via "$1" --engine epoll-zc || return 1
+    cluster run a -- nodes --json | grep -q '"engine":"epoll-zc"' || return 1
     out=$(cluster run a -- version) && [ "$out" = "$("$MILLRACE_BIN/millrace" version)" ] &&
         cluster run a nodes --json | python3 -c 'import json, sys; json.load(sys.stdin)' &&
         expect 2 cluster run a -- join --no-such-option &&
@@ -271,6 +272,7 @@ refuses_nonsense()
 {
     expect 2 deploy/cluster && expect 2 deploy/cluster sideways && expect 2 deploy/cluster up --nodes none &&
         expect 2 deploy/cluster up --name 'no name' && expect 2 deploy/cluster up --nodes &&
+        expect 2 deploy/cluster up --engine 'no engine' &&
         expect 2 deploy/cluster down --nodes 3 && expect 2 deploy/cluster run && expect 0 deploy/cluster --help &&
         expect 0 deploy/cluster up --help && expect 2 deploy/quickstart --no-such-option &&
         expect 1 cluster up a --bin /nonexistent && nothing_left "$PREFIX-a"
