@@ -37,10 +37,11 @@ enum {
 
 enum zc_verdict { ZC_MISSING, ZC_SMALL, ZC_TRY, ZC_WORKS, ZC_COPIES };
 
+/* A frame holds whole rows, however little there is to send. */
 static uint32_t message_bytes(const struct net_traffic *traffic)
 {
-    return traffic->connection_bytes > 0 ? (uint32_t)base_min_u64(traffic->frame_bytes, traffic->connection_bytes)
-                                         : traffic->frame_bytes;
+    const uint64_t least = base_max_u64(traffic->row_bytes, traffic->connection_bytes);
+    return traffic->connection_bytes > 0 ? (uint32_t)base_min_u64(traffic->frame_bytes, least) : traffic->frame_bytes;
 }
 
 static enum zc_verdict judge_zc(const struct net_traffic *traffic, const struct net_experience *experience,
