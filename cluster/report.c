@@ -236,12 +236,12 @@ static void print_sockets(const struct cluster_report *report, FILE *to)
     }
 }
 
-/* What moving a GiB between nodes took. */
+/* What moving a GiB between nodes took: of less than a MiB it would be what starting took, times thousands. */
 static void print_cost(const struct cluster_report *report, FILE *to)
 {
     const double gib = (double)report->bytes_sent / (1 << 30);
     char calls[REPORT_NUMBER_BYTES], completions[REPORT_NUMBER_BYTES], switches[REPORT_NUMBER_BYTES];
-    if (report->bytes_sent == 0)
+    if (report->bytes_sent < 1 << 20)
         return;
     report_format_count((double)report->counters.syscalls / gib, calls);
     report_format_count((double)report->counters.completions / gib, completions);

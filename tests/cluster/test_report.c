@@ -321,6 +321,17 @@ static void people_read_the_essentials(void **state)
     free(text);
 }
 
+/* What a few KiB took says nothing of a GiB. */
+static void little_has_no_cost_per_gib(void **state)
+{
+    (void)state;
+    struct cluster_report report = make_report(NODES);
+    report.bytes_sent = 8 << 10;
+    char *text = print(&report);
+    assert_null(strstr(text, "per GiB"));
+    free(text);
+}
+
 static void rows_in_tables_have_no_checksum(void **state)
 {
     (void)state;
@@ -427,6 +438,7 @@ int main(void)
         cmocka_unit_test(json_of_the_ladder),
         cmocka_unit_test(completeness),
         cmocka_unit_test(people_read_the_essentials),
+        cmocka_unit_test(little_has_no_cost_per_gib),
         cmocka_unit_test(rows_in_tables_have_no_checksum),
         cmocka_unit_test(many_nodes_get_a_spread),
         cmocka_unit_test(one_node_has_no_links),
