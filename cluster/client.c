@@ -162,7 +162,9 @@ enum base_status cluster_client_open(const char *coordinator, const struct net_k
     struct net_address address;
     enum base_status status = net_address_parse(coordinator, &address, &cause);
     if (status != BASE_OK)
-        return base_error_set(error, status, "--coordinator=%s: %s", coordinator, cause.text);
+        return base_error_set(error, status,
+                              "%s; --coordinator=ADDRESS or MILLRACE_COORDINATOR say where the coordinator is",
+                              cause.text);
     struct cluster_client *made = calloc(1, sizeof *made);
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a connection to %s", coordinator);
