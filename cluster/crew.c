@@ -799,6 +799,8 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
         }
     }
     pthread_mutex_unlock(&crew->lock);
+    if (any && event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_MEASURED)
+        crew->measuring = false;
     if (any && event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED)
         crew_forget_job(crew);
     return any;

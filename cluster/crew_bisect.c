@@ -64,6 +64,7 @@ void crew_bisect_forget(struct cluster_crew *crew)
     free(crew->measured.window);
     crew->measure = (struct cluster_measure){0};
     crew->measured = (struct cluster_measured){0};
+    crew->measuring = false;
 }
 
 /* Orders come from outside: nodes must exist and be others. */
@@ -76,19 +77,29 @@ static enum base_status check_nodes(const struct cluster_crew *crew, const uint3
     return BASE_OK;
 }
 
+static enum base_status check_order(const struct cluster_crew *crew, const struct cluster_measure *order,
+                                    struct base_error *error)
+{
+    if (crew->plan.kind != JOIN_JOB_BISECT)
+        return base_error_set(error, BASE_PROTOCOL, "told to measure in a job that does not");
+    if (crew->measuring) /* workers still use the order that runs */
+        return base_error_set(error, BASE_PROTOCOL, "told to measure step %u while step %u runs", order->step,
+                              crew->measure.step);
+    const enum base_status status = check_nodes(crew, order->send, order->send_count, error);
+    return status == BASE_OK ? check_nodes(crew, order->receive, order->receive_count, error) : status;
+}
+
 static enum base_status take_order(struct cluster_crew *crew, struct cluster_measure *order, struct base_error *error)
 {
+    const enum base_status status = check_order(crew, order, error);
+    if (status != BASE_OK)
+        return status;
     crew_bisect_forget(crew);
     crew->measure = *order;
     memset(order, 0, sizeof *order);
     const struct cluster_measure *taken = &crew->measure;
-    if (crew->plan.kind != JOIN_JOB_BISECT)
-        return base_error_set(error, BASE_PROTOCOL, "told to measure in a job that does not");
-    enum base_status status = check_nodes(crew, taken->send, taken->send_count, error);
-    if (status == BASE_OK)
-        status = check_nodes(crew, taken->receive, taken->receive_count, error);
-    if (status != BASE_OK || taken->last)
-        return status;
+    if (taken->last)
+        return BASE_OK;
     struct cluster_measured *sum = &crew->measured;
     sum->step = taken->step;
     sum->receive_count = taken->receive_count;
@@ -108,9 +119,11 @@ enum base_status cluster_crew_measure(struct cluster_crew *crew, struct cluster_
     free(order->send);
     free(order->receive);
     memset(order, 0, sizeof *order);
-    if (status == BASE_OK)
-        crew_post_all(crew, command_measure);
-    return status;
+    if (status != BASE_OK)
+        return status;
+    crew->measuring = true;
+    crew_post_all(crew, command_measure);
+    return BASE_OK;
 }
 
 const struct cluster_measured *cluster_crew_measured(const struct cluster_crew *crew)

@@ -71,7 +71,8 @@ struct cluster_crew {
     struct crew_low low[CREW_SIDES];
     struct net_engine_choice choice; /* of the job, or the node's */
     struct net_chosen chosen;        /* for it; features 0 for a named rung */
-    struct cluster_measure measure;  /* the order that runs, owned */
+    struct cluster_measure measure;  /* the order that runs, or ran last, owned */
+    bool measuring;                  /* it runs: until all workers have said so, they use it */
     /* shared */
     pthread_mutex_t lock;
     uint32_t reached[JOIN_STEP_COUNT];
@@ -79,7 +80,6 @@ struct cluster_crew {
     struct net_experience experience; /* of all jobs */
     uint32_t missing;                 /* features that were tried and could not be had */
     struct cluster_measured measured; /* what the order came to so far, owned */
-    uint64_t *node_bytes;             /* in its measured time, per node */
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
     char engine_name[32], engine_features[256];

@@ -152,6 +152,35 @@ static void begin(const struct join_settings *settings)
     join_plan_free(&plan); /* emptied when the crew took it over */
 }
 
+/* RESOLVE and PREPARE of a measurement, up to where steps may be told. */
+static void begin_measurement(void)
+{
+    struct base_error error;
+    agent.last++;
+    agent.count = 0;
+    order_simple(CLUSTER_MESSAGE_RESOLVE);
+    struct join_plan plan = {.kind = JOIN_JOB_BISECT};
+    const struct join_node node = {.name = "n1", .first = 0, .count = WORKERS};
+    const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
+    assert_int_equal(join_plan_place(&plan, agent.last, token, &node, 1, cluster_crew_addresses(agent.crew), &error),
+                     BASE_OK);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_PREPARE, .prepare = {.plan = &plan}};
+    order(&message);
+    join_plan_free(&plan);
+    expect_step(JOIN_STEP_OPENED);
+    order_simple(CLUSTER_MESSAGE_CONNECT);
+    expect_step(JOIN_STEP_CONNECTED);
+}
+
+static void measure(uint32_t step)
+{
+    const uint64_t ns = CLUSTER_BISECT_DURATION_MIN_NS;
+    struct cluster_message message = {
+        .kind = CLUSTER_MESSAGE_MEASURE,
+        .measure = {.step = step, .duration_ns = ns, .window_ns = cluster_bisect_window_ns(ns)}};
+    order(&message);
+}
+
 static void start(uint32_t pass)
 {
     struct shuffle_morsel morsel = {.end = 1000};
@@ -228,6 +257,21 @@ static void test_orders_out_of_turn(void **state)
     run_good_job();
 }
 
+/* Workers use the order of the step that runs: the next one, told too early, must not take it from them. */
+static void test_steps_one_after_another(void **state)
+{
+    (void)state;
+    begin_measurement();
+    measure(1);
+    measure(2);
+    expect_failed(BASE_PROTOCOL);
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_MEASURED);
+    measure(2);
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_MEASURED);
+    release(true);
+    run_good_job();
+}
+
 /* Both workers, or one of them, cannot open: the job fails, and everything is as before. */
 static void test_workers_cannot_open(void **state)
 {
@@ -281,6 +325,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_job, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_orders_out_of_turn, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_steps_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_engines_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
