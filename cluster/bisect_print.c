@@ -16,6 +16,11 @@ static const char *name_of(const struct bisect_summary *summary, uint32_t node)
     return summary->run->schedule.node[node].name;
 }
 
+static double window_ms(const struct bisect_summary *summary)
+{
+    return (double)summary->run->schedule.window_ns / 1e6;
+}
+
 static bool any_known(const double *value, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -52,9 +57,9 @@ static void print_all_to_all(const struct bisect_summary *summary, FILE *to)
 {
     char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
     fprintf(to,
-            "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst 100 ms: "
+            "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst %.0f ms: "
             "%s)\n",
-            rate(summary->all_to_all, a), rate(summary->all_to_all_worst, b));
+            rate(summary->all_to_all, a), window_ms(summary), rate(summary->all_to_all_worst, b));
     fprintf(to,
             "  busbw %s: what a node sends to others, of %u nodes the mean (algbw x (n-1)/n, where algbw would count "
             "its own share, too)\n",
@@ -86,7 +91,8 @@ static void print_cut(const struct bisect_summary *summary, const struct bisect_
     bisect_half_words(summary->run, cut->from, 0, half[0], sizeof half[0]);
     bisect_half_words(summary->run, cut->from, 1, half[1], sizeof half[1]);
     const struct bisect_cost cost = bisect_cost(cut->from);
-    fprintf(to, "  {%s} | {%s}  %s (worst 100 ms: %s", half[0], half[1], rate(cut->rate, a), rate(cut->worst, b));
+    fprintf(to, "  {%s} | {%s}  %s (worst %.0f ms: %s", half[0], half[1], rate(cut->rate, a), window_ms(summary),
+            rate(cut->worst, b));
     if (cut->from->origin != CLUSTER_BISECT_ORIGIN_EVERY)
         fprintf(to, "; by %s", cluster_bisect_origin_word(cut->from->origin));
     if (cut->ideal > 0)
@@ -154,9 +160,11 @@ static void print_run(const struct bisect_summary *summary, FILE *to)
     const struct cluster_report *report = &summary->run->report.report;
     if (summary->run->count == 0)
         return;
-    fprintf(to, "\nengine %s, %u of %u steps measured; all rates are payload\n",
-            report->engine && *report->engine ? report->engine : "unknown", summary->run->count,
-            summary->run->schedule.step_count);
+    fprintf(to, "\nengine %s, %u steps measured", report->engine && *report->engine ? report->engine : "unknown",
+            summary->run->count);
+    if (report->error.status != BASE_OK)
+        fprintf(to, " of %u at most", summary->run->schedule.step_count);
+    fputs("; all rates are payload\n", to);
     print_matrix(summary, summary->alone, "pairs alone: one node sends to one other, nothing else moves", to);
     print_matrix(summary, summary->rounds, "pairs in rounds: disjoint pairs at the same time, both ways at once", to);
     print_casts(summary, to);
