@@ -9,6 +9,7 @@
 
 #include "cluster/bisect_report.h"
 #include "cluster/client.h"
+#include "cluster/progress.h"
 
 struct watch {
     struct bisect_run *run;
@@ -26,8 +27,10 @@ static void show_step(const struct watch *watch)
     char rate[BISECT_RATE_BYTES] = "";
     if (last)
         bisect_rate_format(bisect_rate(run, last), rate);
-    fprintf(stderr, "\rmeasuring %u of %u  %s %s\033[K", run->count, run->schedule.step_count,
-            last ? cluster_bisect_kind_word(last->kind) : "", rate);
+    char text[128];
+    snprintf(text, sizeof text, "measuring %u of %u  %s %s", run->count, run->schedule.step_count,
+             last ? cluster_bisect_kind_word(last->kind) : "", rate);
+    cluster_progress_show(STDERR_FILENO, text);
 }
 
 static void clear_step(const struct watch *watch)
@@ -95,17 +98,28 @@ static int exit_code(const struct bisect_run *run)
     return report->error.status == BASE_CANCELLED ? CLUSTER_EXIT_CANCELLED : CLUSTER_EXIT_CLUSTER;
 }
 
-static int write_page(const char *path, const char *json)
+/* Makes or replaces the file; "" only proves that this can be done. The failure has been told. */
+static bool write_page(const char *path, const char *page)
+{
+    FILE *file = fopen(path, "we");
+    bool kept = file != NULL;
+    if (file) {
+        kept = fputs(page, file) >= 0;
+        kept = fclose(file) == 0 && kept;
+    }
+    if (!kept)
+        fprintf(stderr, "millrace: --html=%s cannot be written: %s\n", path, strerror(errno));
+    return kept;
+}
+
+static bool keep_page(const char *path, const char *json)
 {
     char *page = bisect_report_html(json);
-    FILE *file = page ? fopen(path, "w") : NULL;
-    bool ok = file && fputs(page, file) >= 0;
-    const int failed = errno;
-    ok = (!file || fclose(file) == 0) && ok;
-    if (!ok)
-        fprintf(stderr, "millrace: --html=%s cannot be written: %s\n", path, page ? strerror(failed) : "no memory");
+    const bool kept = page && write_page(path, page);
+    if (!page)
+        fputs("millrace: --html: no memory for the page\n", stderr);
     free(page);
-    return ok ? CLUSTER_EXIT_OK : CLUSTER_EXIT_FAILED;
+    return kept;
 }
 
 /* Prints what is asked for. */
@@ -119,7 +133,7 @@ static int show(const struct cluster_client_args *args, const struct bisect_repo
         fputs("millrace: no memory for the answer\n", stderr);
         return CLUSTER_EXIT_FAILED;
     }
-    if (args->bisect.html && write_page(args->bisect.html, json) != CLUSTER_EXIT_OK && code == CLUSTER_EXIT_OK)
+    if (args->bisect.html && !keep_page(args->bisect.html, json) && code == CLUSTER_EXIT_OK)
         code = CLUSTER_EXIT_FAILED;
     if (args->json)
         puts(json);
@@ -150,6 +164,14 @@ static int conclude(const struct cluster_client_args *args, const struct bisect_
     for (uint32_t i = 0; i < report->count; i++)
         bisect_summary_free(&summary[i]);
     return code;
+}
+
+bool bisect_client_ready(const struct cluster_client_args *args, struct base_error *error)
+{
+    if (!args->bisect.html || write_page(args->bisect.html, ""))
+        return true;
+    base_error_set(error, BASE_INVALID, "nothing was measured, because its page could not be kept");
+    return false;
 }
 
 int bisect_client_run(const struct cluster_client_args *args, struct cluster_client *client)

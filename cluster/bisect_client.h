@@ -5,6 +5,8 @@
 #include "cluster/client.h"
 #include "cluster/client_args.h"
 
+/* Makes the file that --html names, which had better fail now than when all is measured. */
+bool bisect_client_ready(const struct cluster_client_args *args, struct base_error *error);
 /* Runs the command; returns what the program exits with. With --json exactly one object goes to standard output,
  * whatever happens. */
 int bisect_client_run(const struct cluster_client_args *args, struct cluster_client *client);

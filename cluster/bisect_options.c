@@ -78,19 +78,17 @@ static enum base_status read_cuts(const char *text, struct cluster_bisect_reques
 static enum base_status read_engines(const char *text, struct cluster_bisect_words *words, struct base_error *error)
 {
     words->engine_count = 0;
-    char *copy = strdup(text), *rest;
+    char *copy = strdup(text), *rest = copy, *word;
     if (!copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
     enum base_status status = BASE_OK;
-    for (char *word = strtok_r(copy, ",", &rest); word && status == BASE_OK; word = strtok_r(NULL, ",", &rest)) {
+    while (status == BASE_OK && (word = strsep(&rest, ","))) {
         if (words->engine_count == CLUSTER_BISECT_ENGINES_MAX)
             status = base_error_set(error, BASE_INVALID, "--engine=%s: at most %d engines are measured in one report",
                                     text, CLUSTER_BISECT_ENGINES_MAX);
         else
             status = net_engine_choice_parse(word, &words->engine[words->engine_count++], error);
     }
-    if (status == BASE_OK && words->engine_count == 0)
-        status = base_error_set(error, BASE_INVALID, "--engine wants one or more engines, separated by commas");
     free(copy);
     return status;
 }

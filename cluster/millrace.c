@@ -142,7 +142,10 @@ static int run_job(const struct cluster_client_args *args)
 
 static int run_bisect(const struct cluster_client_args *args)
 {
+    struct base_error error = {0};
     struct session session;
+    if (!bisect_client_ready(args, &error))
+        return give_failure(args, &error, CLUSTER_EXIT_USAGE);
     int code = session_open(args, &session);
     if (code != CLUSTER_EXIT_OK)
         return code;

@@ -46,15 +46,21 @@ static void put(int fd, const char *text)
     (void)written;
 }
 
+void cluster_progress_show(int fd, const char *text)
+{
+    char line[COLUMNS_MAX + 16];
+    /* One column less: some terminals go to the next line when the last one is written. */
+    snprintf(line, sizeof line, "\r%.*s\033[K", (int)terminal_columns(fd) - 1, text);
+    put(fd, line);
+}
+
 void cluster_progress_draw(struct cluster_progress_bar *bar, const struct cluster_progress *progress, uint64_t now_ns)
 {
     if (now_ns < bar->begin_ns + CLUSTER_PROGRESS_QUIET_NS)
         return;
-    char text[COLUMNS_MAX + 1], line[COLUMNS_MAX + 16];
-    /* One column less: some terminals go to the next line when the last one is written. */
-    cluster_progress_format(progress, terminal_columns(bar->fd) - 1, text);
-    snprintf(line, sizeof line, "\r%s\033[K", text);
-    put(bar->fd, line);
+    char text[COLUMNS_MAX + 1];
+    cluster_progress_format(progress, COLUMNS_MAX, text);
+    cluster_progress_show(bar->fd, text);
     bar->drawn = true;
 }
 

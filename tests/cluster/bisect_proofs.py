@@ -310,7 +310,8 @@ def interrupted():
         report = cluster.bisect("--link-rate", "1gbit,n7=2gbit", code=2)
         expect("n7" in report["error"], f"{report['error']}")
         for words, code in (
-            (["--seconds", "0"], 2), (["--cuts", "none"], 2), (["--engine", "quick"], 2), (["--link-rate", "1"], 2),
+            (["--seconds", "0"], 2), (["--cuts", "none"], 2), (["--engine", "quick"], 2), (["--engine", "epoll,,uring"], 2),
+            (["--link-rate", "1"], 2), (["--html", "/nonexistent/page"], 2),
             (["--streams", "0"], 2), (["--coordinator", "127.0.0.1:9"], 3),
         ):  # fmt: skip
             done = subprocess.run(

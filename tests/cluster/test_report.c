@@ -2,12 +2,15 @@
 #include "cluster/report.h"
 #include "net/rung.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <jansson.h>
@@ -427,6 +430,25 @@ static void progress_fits_the_terminal(void **state)
     assert_null(strchr(text, '['));
 }
 
+/* A line longer than the terminal would go on in the next one, where nothing takes it away. */
+static void progress_is_cut_to_a_narrow_terminal(void **state)
+{
+    (void)state;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+    const int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    assert_true(terminal >= 0);
+    const struct winsize size = {.ws_row = 24, .ws_col = 20};
+    assert_int_equal(ioctl(terminal, TIOCSWINSZ, &size), 0);
+    cluster_progress_show(terminal, "measuring 12 of 68  pairs in rounds 4.91 Gbit/s");
+    char seen[128] = "";
+    const ssize_t bytes = read(master, seen, sizeof seen - 1);
+    assert_true(bytes > 0);
+    assert_string_equal(seen, "\rmeasuring 12 of 68 \033[K");
+    close(terminal);
+    close(master);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +467,7 @@ int main(void)
         cmocka_unit_test(numbers_for_people),
         cmocka_unit_test(exit_codes),
         cmocka_unit_test(progress_fits_the_terminal),
+        cmocka_unit_test(progress_is_cut_to_a_narrow_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
