@@ -2,9 +2,11 @@
  *
  * Sockets are registered once, edge-triggered, for reading and writing together; no epoll_ctl follows until they close.
  * The edges are kept as flags (readable, writable) and a socket with something to do waits in the `ready` queue. A turn
- * does one piece of work - one chunk, one send - and goes to the end of the queue, so a fast sender cannot starve the
- * others within a poll. A read or write that comes back short has emptied or filled the kernel's buffer, which saves
- * the call that would only say EAGAIN. Listeners are level-triggered: a batch of connections may be taken in parts.
+ * does one piece of work - one read, one send - and goes to the end of the queue, so a fast sender cannot starve the
+ * others within a poll. A connection that fills what it is offered is read into several chunks at once, though never
+ * into more than a part of the pool, which is for all. A read or write that comes back short has emptied or filled the
+ * kernel's buffer, which saves the call that would only say EAGAIN. Listeners are level-triggered: a batch of
+ * connections may be taken in parts.
  *
  * Lifetimes: a socket's record is reused after CLOSED; its generation travels through the kernel with its number, so an
  * event that was in flight when it closed is counted as stale and dropped. Everything is done by the owner inside poll,

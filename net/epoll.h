@@ -42,6 +42,7 @@ struct epoll_socket {
     uint32_t slot;
     uint32_t generation;
     uint32_t flags;
+    uint32_t read_chunks; /* how many its next read is offered, as the last one went */
     int fd;
     int connect_error; /* of a connect that failed at once */
     int stream_error;  /* errno a send took from the socket, owed to the receiver */
@@ -97,7 +98,7 @@ void epoll_socket_shutdown(struct net_socket *);
 void epoll_socket_close(struct net_socket *, _Bool abort);
 /* Takes what epoll_wait said into the socket's flags. */
 void epoll_socket_notice(struct epoll_socket *socket, uint32_t kernel_events);
-/* Does the socket's next piece of work; at most one chunk, one send or one accepted connection. */
+/* Does the socket's next piece of work: one read, one send or one accepted connection. */
 void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output);
 /* Ends what is past its deadline. */
 void epoll_sockets_expire(struct epoll_engine *engine);

@@ -6,6 +6,13 @@
 #include "base/bytes.h"
 #include "net/epoll.h"
 
+/* Two chunks are where a call costs a hundredth of what it copies; more would only push what was read out of the cache
+ * before it is looked at, and make the other connections wait. */
+enum {
+    EPOLL_READ_CHUNKS_MAX = 2,
+    EPOLL_READ_SHARE = 4 /* one read takes at most this part of the pool */
+};
+
 static uint64_t epoll_tag(const struct epoll_socket *socket)
 {
     return (uint64_t)socket->generation << 32 | socket->slot;
@@ -65,6 +72,7 @@ static enum base_status epoll_socket_take(struct epoll_engine *engine, int fd, v
                                     .slot = slot,
                                     .generation = socket->generation,
                                     .flags = flags,
+                                    .read_chunks = 1,
                                     .fd = fd};
     net_list_init(&socket->ready);
     net_list_init(&socket->starved);
@@ -329,35 +337,73 @@ static void epoll_receive_ended(struct epoll_socket *socket, int os_error, struc
     event->status = os_error == 0 ? BASE_END : base_status_from_errno(os_error);
 }
 
+/* Takes chunks for the next read; fewer than the socket deserves when there are no more, or no room for their events.
+ */
+static uint32_t epoll_read_prepare(struct epoll_socket *socket, const struct epoll_output *output, struct iovec *chunks)
+{
+    struct epoll_engine *engine = epoll_engine_of(socket);
+    const uint64_t share = base_max_u64(1, engine->base.chunk_count / EPOLL_READ_SHARE);
+    const uint64_t most = base_min_u64(base_min_u64(socket->read_chunks, share), output->max - output->count);
+    uint32_t count = 0;
+
+    while (count < most && (chunks[count].iov_base = base_pool_take(engine->chunks)) != NULL)
+        chunks[count++].iov_len = engine->chunk_bytes;
+    return count;
+}
+
+/* What a read tells of the next: a full one of more to come, a short one that the kernel has no more. */
+static void epoll_read_learn(struct epoll_socket *socket, uint32_t offered, uint32_t used, bool full)
+{
+    if (full) {
+        socket->read_chunks = (uint32_t)base_min_u64(EPOLL_READ_CHUNKS_MAX, 2 * offered);
+    } else {
+        socket->read_chunks = used;
+        if (!(socket->flags & EPOLL_HANGUP))
+            socket->flags &= ~(uint32_t)EPOLL_READABLE;
+    }
+}
+
+static void epoll_read_failed(struct epoll_socket *socket, int os_error, struct epoll_output *output)
+{
+    if (os_error == EAGAIN)
+        socket->flags &= ~(uint32_t)EPOLL_READABLE;
+    else if (os_error != EINTR)
+        epoll_receive_ended(socket, os_error, output);
+}
+
 static void epoll_turn_receive(struct epoll_socket *socket, struct epoll_output *output)
 {
     struct epoll_engine *engine = epoll_engine_of(socket);
     struct net_counters *counters = &engine->base.counters;
+    struct iovec chunks[EPOLL_READ_CHUNKS_MAX];
+    uint32_t used = 0;
 
-    uint8_t *data = base_pool_take(engine->chunks);
-    if (data == NULL) {
+    const uint32_t offered = epoll_read_prepare(socket, output, chunks);
+    if (offered == 0) {
         counters->receive_starved++;
         net_list_append(&engine->starved, &socket->starved);
         return;
     }
     counters->syscalls++;
-    ssize_t got = recv(socket->fd, data, engine->chunk_bytes, 0);
+    const ssize_t got = readv(socket->fd, chunks, (int)offered);
+    const int os_error = got < 0 ? errno : 0;
+    for (size_t left = got > 0 ? (size_t)got : 0; left > 0; used++) {
+        const uint32_t bytes = (uint32_t)base_min_u64(left, engine->chunk_bytes);
+        struct net_event *event = epoll_event_add(output, NET_EVENT_RECEIVED, socket);
+        event->chunk =
+            (struct net_chunk){.data = chunks[used].iov_base, .bytes = bytes, .capacity = engine->chunk_bytes};
+        event->bytes = bytes;
+        left -= bytes;
+    }
+    for (uint32_t i = offered; i > used; i--)
+        base_pool_give(engine->chunks, chunks[i - 1].iov_base);
     if (got <= 0) {
-        int os_error = got == 0 ? 0 : errno;
-        base_pool_give(engine->chunks, data);
-        if (os_error == EAGAIN)
-            socket->flags &= ~(uint32_t)EPOLL_READABLE;
-        else if (os_error != EINTR)
-            epoll_receive_ended(socket, os_error, output);
+        epoll_read_failed(socket, os_error, output);
         return;
     }
-    if ((size_t)got < engine->chunk_bytes && !(socket->flags & EPOLL_HANGUP))
-        socket->flags &= ~(uint32_t)EPOLL_READABLE;
-    counters->receives++;
+    counters->receives += used;
     counters->received_bytes += (uint64_t)got;
-    struct net_event *event = epoll_event_add(output, NET_EVENT_RECEIVED, socket);
-    event->chunk = (struct net_chunk){.data = data, .bytes = (uint32_t)got, .capacity = engine->chunk_bytes};
-    event->bytes = (uint64_t)got;
+    epoll_read_learn(socket, offered, used, (size_t)got == (size_t)offered * engine->chunk_bytes);
 }
 
 void epoll_socket_turn(struct epoll_socket *socket, struct epoll_output *output)
