@@ -71,25 +71,35 @@ static const char *rack_of(const struct coordinator_job *job, uint32_t node)
     return NULL;
 }
 
-/* Numbers the racks by their first nodes. */
-static enum base_status open_plan(const struct coordinator_job *job, struct coordinator_bisect *bisect,
-                                  struct base_error *error)
+/* Numbers the racks by their first nodes. Names are looked up once: all nodes wait for the coordinator meanwhile. */
+static void number_racks(const struct coordinator_job *job, const char **name, uint32_t *rack)
 {
-    uint32_t *rack = calloc(job->node_count, sizeof *rack);
-    if (!rack)
-        return no_memory(error);
     uint32_t racks = 0;
     for (uint32_t i = 0; i < job->node_count; i++) {
-        const char *name = rack_of(job, i);
+        name[i] = rack_of(job, i);
         rack[i] = racks;
-        for (uint32_t k = 0; k < i && name && rack[i] == racks; k++)
-            if (rack_of(job, k) && strcmp(rack_of(job, k), name) == 0)
+        for (uint32_t k = 0; k < i && name[i] && rack[i] == racks; k++)
+            if (name[k] && strcmp(name[k], name[i]) == 0)
                 rack[i] = rack[k];
         racks += rack[i] == racks;
     }
+}
+
+static enum base_status open_plan(const struct coordinator_job *job, struct coordinator_bisect *bisect,
+                                  struct base_error *error)
+{
     const bool known = job->submit.bisect.rack_count > 0;
-    const enum base_status status =
-        cluster_bisect_plan_open(&job->submit.bisect, job->node_count, known ? rack : NULL, &bisect->plan, error);
+    const char **name = calloc(job->node_count, sizeof *name);
+    uint32_t *rack = calloc(job->node_count, sizeof *rack);
+    enum base_status status = BASE_OK;
+    if (!name || !rack)
+        status = no_memory(error);
+    if (status == BASE_OK) {
+        number_racks(job, name, rack);
+        status =
+            cluster_bisect_plan_open(&job->submit.bisect, job->node_count, known ? rack : NULL, &bisect->plan, error);
+    }
+    free(name);
     free(rack);
     return status;
 }

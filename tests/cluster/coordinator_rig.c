@@ -504,6 +504,8 @@ static void client_hear(struct rig *rig, struct rig_client *client, struct clust
         assert_int_equal(message->measurement.received_bytes, RIG_FLOW_BYTES * message->measurement.flow_count);
         for (uint32_t i = 0; i < message->measurement.flow_count; i++)
             assert_int_equal(message->measurement.flow_bytes[i], RIG_FLOW_BYTES);
+        if (message->measurement.kind == CLUSTER_BISECT_CUT && client->cuts++ == 0)
+            memcpy(client->first_cut, message->measurement.half, message->measurement.half_size);
     } else if (message->kind == CLUSTER_MESSAGE_REPORT) {
         assert_false(client->reported); /* once */
         assert_int_equal(message->job, client->job);

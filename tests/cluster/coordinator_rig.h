@@ -44,6 +44,8 @@ struct rig_client {
     uint64_t peer;
     uint64_t job;
     uint32_t steps, measurements; /* of a bisect: at most, and told so far */
+    uint32_t cuts;
+    uint8_t first_cut[RIG_NODES_MAX]; /* the half of each node in it */
     bool reported;
     uint64_t reported_ns;
     struct cluster_message report;

@@ -151,6 +151,26 @@ static void nodes_that_answer_wrongly(void **state)
     }
 }
 
+/* Racks come by the nodes' names, in any order, perhaps with names of nodes that are not here. */
+static void racks_stay_together(void **state)
+{
+    (void)state;
+    static struct cluster_bisect_rack racks[] = {{"n4", "b"}, {"n9", "a"}, {"n3", "a"}, {"n1", "a"}, {"n2", "b"}};
+    static const uint8_t half[] = {0, 1, 0, 1};
+    struct rig *rig = the_rig();
+    open_complete(rig, 95, 4);
+    struct cluster_submit submit = rig_bisect();
+    submit.bisect.cuts = CLUSTER_BISECT_COUNT;
+    submit.bisect.cut_count = 1;
+    submit.bisect.rack = racks;
+    submit.bisect.rack_count = sizeof racks / sizeof *racks;
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, 10 * BASE_NS_PER_S), BASE_OK);
+    assert_int_equal(client->cuts, 1);
+    assert_memory_equal(client->first_cut, half, sizeof half);
+    rig_close(rig);
+}
+
 static void one_node_has_no_network(void **state)
 {
     (void)state;
@@ -169,7 +189,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_measurement),     cmocka_unit_test(a_node_is_lost_in_any_step),
         cmocka_unit_test(it_is_cancelled_or_left), cmocka_unit_test(nodes_that_answer_wrongly),
-        cmocka_unit_test(one_node_has_no_network),
+        cmocka_unit_test(racks_stay_together),     cmocka_unit_test(one_node_has_no_network),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
