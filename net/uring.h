@@ -53,6 +53,7 @@ struct uring_socket {
     struct net_send_op *sends[NET_SENDS_MAX]; /* by tag: op, and those that are out, but for notifications */
     size_t op_asked;                          /* bytes of the request in flight */
     uint64_t deadline_ns;
+    uint64_t area_returns; /* the area\'s, when its receive was armed */
     uint32_t notices_due;  /* of all sends */
     uint32_t notices_void; /* of these, sends that failed: what they say about copying means nothing */
     struct net_zerocopy zerocopy;
@@ -131,6 +132,7 @@ struct uring_area {
     uint32_t *refill_head, *refill_tail;
     uint32_t refill_entries, refill_next;
     uint32_t returned;   /* since the last flush */
+    uint64_t returns;    /* pieces that the kernel has got back, as far as it was told */
     uint32_t lent_parts; /* with the user */
     uint16_t *lent;      /* by piece: its parts with the user */
     uint16_t *owed;      /* by piece: returns that found the refill ring full */

@@ -81,6 +81,8 @@ uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct n
 void uring_receive_again(struct uring_socket *socket)
 {
     socket->base.engine->counters.receive_rearms++;
+    net_list_unlink(&socket->starved);
+    net_list_unlink(&socket->timed);
     uring_socket_want(socket, URING_RECEIVE);
 }
 

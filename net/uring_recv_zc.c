@@ -8,11 +8,13 @@
  * Without a card (ZCRX_REG_NODEV) the kernel copies into the area, and takes returned pieces back only when told to
  * (ZCRX_CTRL_FLUSH_RQ). That mode exists to be tested on any machine; it is counted as copying and said.
  *
- * What can run out. The area: the receive ends with ENOMEM, its socket waits in `starved` like one that found the ring
- * of provided chunks empty, and is armed again when a piece came back. If the user holds none, all are under way inside
- * the kernel, and it is tried again after a millisecond. The completion queue: the receive ends with ENOSPC and is
- * armed again at once, when the queue has been reaped. The refill ring: returns are kept in `owed`, a count per piece,
- * and tried again each turn; nothing is lost by any of these, because what was not completed is still in the socket. */
+ * What can run out. The area: the receive ends with ENOMEM. That may be news of long ago, when many completions wait to
+ * be looked at: if the kernel has got pieces back since the receive was armed, it is armed again at once. Otherwise its
+ * socket waits in `starved` like one that found the ring of provided chunks empty, until a piece comes back; and
+ * because what is under way inside the kernel may come back without our seeing it, no longer than a few milliseconds.
+ * The completion queue: the receive ends with ENOSPC and is armed again at once, when the queue has been reaped. The
+ * refill ring: returns are kept in `owed`, a count per piece, and tried again each turn; nothing is lost by any of
+ * these, because what was not completed is still in the socket. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +35,9 @@ enum {
     AREA_BUSY_WAIT_NS = 20000000
 };
 
-/* A socket whose receive found no piece although the user holds none is tried again after this time. */
+/* A socket whose receive found no piece is tried again after this time: when the user holds none, or some. */
 #define AREA_RETRY_NS UINT64_C(1000000)
+#define AREA_RETRY_HELD_NS UINT64_C(20000000)
 
 uint32_t uring_area_pieces(const struct net_engine_config *config)
 {
@@ -197,6 +200,7 @@ static bool area_refill(struct uring_area *area, uint32_t piece)
         (struct io_uring_zcrx_rqe){.off = (uint64_t)piece * area->piece_bytes | area->token, .len = area->piece_bytes};
     area->refill_next++;
     area->returned++;
+    area->returns += !area->copies;
     __atomic_store_n(area->refill_tail, area->refill_next, __ATOMIC_RELEASE);
     return true;
 }
@@ -236,6 +240,7 @@ static void area_flush(struct uring_engine *engine)
     engine->base.counters.zc_receive_flushes++;
     /* A refusal leaves the pieces in the ring; the next receive that finds none tries again. */
     (void)io_uring_register_zcrx_ctrl(&engine->ring, &order);
+    engine->area.returns += engine->area.returned;
     engine->area.returned = 0;
     area_pay(&engine->area);
     engine->chunks.free = area_free(&engine->area);
@@ -246,6 +251,7 @@ static void recv_zc_prepare(struct uring_socket *socket, struct io_uring_sqe *sq
     io_uring_prep_rw(IORING_OP_RECV_ZC, sqe, socket->fd, NULL, 0, 0);
     sqe->ioprio |= IORING_RECV_MULTISHOT;
     sqe->zcrx_ifq_idx = uring_engine_of(socket)->area.id;
+    socket->area_returns = uring_engine_of(socket)->area.returns;
 }
 
 /* The second half of the completion says where the bytes lie. */
@@ -294,16 +300,21 @@ static void recv_zc_release(struct uring_engine *engine, const struct net_chunk 
         engine->chunks.free++;
 }
 
-/* The area was empty just now. Who holds parts will bring some back; if nobody does, time will. */
+/* The area was empty at some time since the receive was armed. */
 static void recv_zc_starve(struct uring_socket *socket)
 {
     struct uring_engine *engine = uring_engine_of(socket);
+    const struct uring_area *area = &engine->area;
 
+    if (area->returns != socket->area_returns) {
+        uring_receive_again(socket);
+        return;
+    }
     engine->chunks.free = 0;
-    if (engine->area.lent_parts == 0 && engine->area.returned == 0)
-        uring_socket_set_deadline(socket, engine->base.now_ns + AREA_RETRY_NS);
-    else
-        uring_receive_starve(socket);
+    uring_receive_starve(socket);
+    uring_socket_set_deadline(socket,
+                              engine->base.now_ns +
+                                  (area->lent_parts == 0 && area->returned == 0 ? AREA_RETRY_NS : AREA_RETRY_HELD_NS));
 }
 
 static void recv_zc_feed(struct uring_engine *engine)
