@@ -76,16 +76,25 @@ def engine_cases(full):
             for rung in ("epoll", "uring", "uring-send-zc", "uring-recv-zc")]
 
 
+def receive_cases(full):
+    cost = ("what receiving costs", cases.receive_counts, "epoll", "uring-multishot", "uring-bundle", "uring-recv-zc")
+    return [("zero-copy receive, piece by piece", cases.zero_copy_receive),
+            *[("rows of %d bytes over pieces of a page" % row, cases.wide_rows, row) for row in (1001, 4093)],
+            *([cost] if full else [])]
+
+
 def groups(rig, full):
     tables, version = rig.tables, rig.kernel.version
     rig.group("kernel %s" % version, [
         *engine_cases(full),
+        *receive_cases(full),
         ("io_uring forbidden to everyone", cases.forbidden, 2, 0, tables),
         ("io_uring forbidden to a user", cases.forbidden, 1, 65534, tables),
         ("six nodes: io_uring, epoll, zero-copy receive", cases.six_nodes, tables),
     ])
     rig.group("two memory nodes", [
-        ("a worker's memory is where processor %d is" % cpu, cases.memory_is_local, cpu) for cpu in (0, 1)
+        *[("a worker's memory is where processor %d is" % cpu, cases.memory_is_local, cpu, "auto") for cpu in (0, 1)],
+        ("an area is where processor 1 is", cases.memory_is_local, 1, "uring-recv-zc"),
     ], numa_nodes=2)
     rig.group("two guests joined by virtio-net", [
         ("the cluster starts", cases.start_joined),

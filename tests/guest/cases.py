@@ -14,7 +14,8 @@ INSIDE = os.path.join(ROOT, "tests", "guest", "inside")
 # What checks and deploy/cluster call, beside all of coreutils; for the rest there is busybox.
 PROGRAMS = ["busybox", "awk", "bash", "flock", "grep", "ip", "sed", "setpriv", "setsid", "taskset", "tc", "unshare"]
 MODULES = ["bridge", "veth", "virtio_net", "sch_fq", "sch_netem", "sch_tbf", "tcp_bbr"]
-BINARIES = ["millrace", "millraced", "tests/test_net_conformance", "tests/test_net_fallback"]
+BINARIES = ["millrace", "millraced", "tests/test_net_conformance", "tests/test_net_fallback",
+            "tests/test_net_recv_zc"]
 PACKAGES, DEPENDS = 8000, 40000  # rows of the tables
 
 
@@ -118,6 +119,46 @@ def test_program(guest, name, limit, filter=None):
     guest.lab.note("%d tests passed, %d skipped" % (passed, result.log.count("[  SKIPPED ]")))
 
 
+def zero_copy_receive(guest):
+    """Streams byte for byte, areas and queues that run out, ends of streams, leaks: nothing may be skipped here."""
+    log = run(guest, "/opt/millrace/bin/test_net_recv_zc", limit=150)
+    expect("SKIPPED" not in log, "something was skipped:", log[-2000:])
+    guest.lab.note("%d tests passed" % log.count("[       OK ]"))
+
+
+def wide_rows(guest, row):
+    """Rows that the edges of the area's pieces cut at every offset: the answer is the same as with other engines, and
+    of a cut row nothing is copied but the key, if that is what the edge cuts."""
+    engines = ("epoll", "uring-multishot", "uring-recv-zc")
+    found = reports(run(guest, "/checks/wide-rows", "join", row, *engines, limit=200), (0,) * len(engines))
+    for engine, report in zip(engines, found):
+        expect_equal((report["engine"], report["rows"], report["checksum"]),
+                     (engine, found[0]["rows"], found[0]["checksum"]), "engine and answer")
+        expect(report["stitched_bytes"] <= 8 * report["rows_cut"], report["stitched_bytes"], "bytes were copied of",
+               report["rows_cut"], "rows")
+        expect_equal(report["joined_bytes"], 0, "bytes joined for the output")
+    area = found[-1]
+    expect("recv-zc" in area["features"], "features are", area["features"], area["engine_reason"])
+    expect(area["rows_cut"] * 4096 > area["bytes_received"] / 2, "only", area["rows_cut"], "rows were cut")
+    guest.lab.note("%d bytes copied of %d cut rows in %d bytes received" % (
+        area["stitched_bytes"], area["rows_cut"], area["bytes_received"]))
+
+
+def receive_counts(guest, *engines):
+    """What a shuffle of rows of 1 KiB takes per GiB received: printed, not judged."""
+    found = reports(run(guest, "env", "BYTES=20000000", "/checks/wide-rows", "shuffle", 1024, *engines,
+                        limit=200), (0,) * len(engines))
+    print("  per GiB received:  " + "".join("%18s" % engine for engine in engines))
+    for words, keys in COUNTS.items():
+        values = [sum(report[key] if key in report else report["counters"][key] for key in keys) * 2**30 /
+                  report["bytes_received"] for report in found]
+        print("  %-19s" % words + "".join("%18.0f" % value for value in values))
+
+
+COUNTS = {"enters": ["enters"], "completions": ["completions"], "receives": ["receives"],
+          "flushes": ["zc_receive_flushes"], "rows cut": ["rows_cut"], "bytes copied": ["stitched_bytes", "joined_bytes"]}
+
+
 def forbidden(guest, level, uid, tables):
     cause = "io_uring_disabled=%d" % level
     log = run(guest, "/checks/forbidden", level, uid, limit=90)
@@ -192,9 +233,9 @@ def sent_without_copy(guests, *engines):
 
 # Memory nodes --------------------------------------------------------------------------------------------------------
 
-def memory_is_local(guest, cpu):
+def memory_is_local(guest, cpu, engine):
     """Processor N belongs to memory node N. What a pinned worker fills must lie on its own."""
-    log = run(guest, "/checks/numa", cpu, limit=90)
+    log = run(guest, "/checks/numa", cpu, engine, limit=90)
     reports(log, (0,))
     pages = {int(words[1]): int(words[2]) for words in map(str.split, log.splitlines()) if words[:1] == ["pages"]}
     guest.lab.note("pages on node 0: %d, on node 1: %d" % (pages[0], pages[1]))
