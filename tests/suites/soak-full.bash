@@ -1,0 +1,6 @@
+# shellcheck shell=bash
+# about: the same for two minutes; seeds are printed
+# groups: full
+# limit: 600
+build release millrace millraced
+python3 tests/cluster/soak.py --bin build/release/bin --seconds 120
