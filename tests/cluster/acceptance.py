@@ -5,6 +5,7 @@ import os
 import sys
 
 import cases_answers as answers
+import cases_engine as engine
 import cases_faults as faults
 import cases_input as bad_input
 import cases_key as key
@@ -89,6 +90,20 @@ def limit_groups(lab, full):
         lab.skip("local: each node its own files", "mounts need root")
 
 
+def engine_groups(lab, full):
+    lab.group("seccomp", "io_uring forbidden", [
+        ("epoll, and why", engine.falls_back, ["io_uring_setup is not permitted (EPERM)", "seccomp"], True)],
+        nodes=3, bin=engine.without_uring(lab))
+    if lab.root:
+        lab.group("memlock", "64 KiB of locked memory", [
+            ("epoll, and why", engine.falls_back, ["locked memory", "ulimit -l"], False)],
+            nodes=2, workers=4, bin=engine.without_locked_memory(lab))
+    else:
+        lab.skip("64 KiB of locked memory: epoll, and why", "a user of its own needs root")
+    lab.group("idle", "idle", [("six nodes after a job, " + word, engine.idle, word) for word in answers.ENGINES],
+              nodes=engine.IDLE_NODES)
+
+
 def key_groups(lab, full):
     for words, function, *arguments in [
             ("with the key, another and none", key.a_key_lets_in), ("nodes that have another or none", key.wrong_nodes),
@@ -99,7 +114,7 @@ def key_groups(lab, full):
         lab.case("key: " + words, function, lab, *arguments)
 
 
-GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups, key_groups]
+GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups, engine_groups, key_groups]
 
 
 def main():

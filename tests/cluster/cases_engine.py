@@ -1,0 +1,86 @@
+"""Nodes to which the kernel refuses io_uring say so and go on with epoll; nodes that have nothing to do, do nothing."""
+import os
+import sys
+import time
+
+import cases_input
+from lab import ROOT, expect, expect_equal
+
+IO_URING_SETUP, EPERM = 425, 1
+MEMLOCK_BYTES = 64 << 10
+JOB = ["join", "--left", "gen:rows=20k,row=32,seed=1", "--right", "gen:rows=50k,row=16,seed=2", "--on", "key=key"]
+IDLE_NODES, IDLE_SECONDS, IDLE_SHARE = 6, 5.0, 0.01
+
+
+def under(lab, name, *prefix):
+    """Programs whose nodes are started by these words."""
+    folder = lab.path(name)
+    os.makedirs(folder)
+    os.symlink(lab.bin + "/millrace", folder + "/millrace")
+    with open(folder + "/millraced", "w") as file:
+        file.write('#!/bin/sh\n[ "$1" = node ] || exec "%s/millraced" "$@"\nexec %s "%s/millraced" "$@"\n'
+                   % (lab.bin, " ".join(prefix), lab.bin))
+    os.chmod(folder + "/millraced", 0o755)
+    return folder
+
+
+def without_uring(lab):
+    """As in a container whose seccomp profile forbids it."""
+    return under(lab, "bin-seccomp", sys.executable, ROOT + "/tests/cluster/forbid.py", str(EPERM), str(IO_URING_SETUP))
+
+
+def without_locked_memory(lab):
+    """An unprivileged user with little locked memory, who must be nobody else: the kernel counts it by user."""
+    return under(lab, "bin-memlock", "prlimit", "--memlock=%d" % MEMLOCK_BYTES, "setpriv", "--reuid",
+                 str(1000000000 + os.getpid()), "--regid", "65534", "--clear-groups")
+
+
+def log_lines(cluster, member, words):
+    with open("%s/logs/%s" % (cluster.folder, member), errors="replace") as file:
+        return [line for line in file if words in line]
+
+
+def falls_back(cluster, causes, once):
+    """Jobs that leave the choice run, on epoll; jobs that ask for a ring fail by name, and do no harm."""
+    wanted = cluster.job(*JOB, "--engine", "epoll", "--verify")
+    for engine in (None, "uring", "auto", "uring-naive", "uring-bundle", None):
+        words = JOB + (["--engine", engine] if engine else []) + ["--verify"]
+        if engine in (None, "auto"):
+            report = cluster.job(*words)
+            expect_equal((report["rows"], report["checksum"]), (wanted["rows"], wanted["checksum"]), "the answer")
+            expect_equal(report["engine"], "epoll", "engine")
+            told = report["engine_reason"]
+        else:
+            report = cluster.job(*words, code=1)
+            told = report["error"]
+            expect("node n" in told, "no node is named:", told)
+        for cause in causes:
+            expect(cause in told, "%s: not told %r: %s" % (engine, cause, told))
+    for member in cluster.members()[1:]:
+        lines = log_lines(cluster, member, "io_uring is not used")
+        expect(len(lines) == 1 if once else lines, member, "says it", len(lines), "times:", *lines)
+        expect("doctor" in lines[0], member, "does not say what to do:", lines[0])
+
+
+def run_ns(pid):
+    """What all its threads have run."""
+    total = 0
+    for thread in os.listdir("/proc/%d/task" % pid):
+        with open("/proc/%d/task/%s/schedstat" % (pid, thread)) as file:
+            total += int(file.read().split()[0])
+    return total
+
+
+def idle(cluster, engine):
+    """After a job the whole cluster uses less than a hundredth of a core."""
+    cluster.job(*JOB, "--engine", engine)
+    time.sleep(0.5)
+    pids = [cluster.pid(member) for member in cluster.members()]
+    before, begin = [run_ns(pid) for pid in pids], time.monotonic()
+    time.sleep(IDLE_SECONDS)
+    seconds = time.monotonic() - begin
+    shares = [(run_ns(pid) - ns) / 1e9 / seconds for pid, ns in zip(pids, before)]
+    expect(all(share > 0 for share in shares), "a daemon does not even beat its heart:", shares)
+    cluster.lab.note("%.2f %% of a core" % (100 * sum(shares)))
+    expect(sum(shares) < IDLE_SHARE * cluster.lab.patience, "of a core:", dict(zip(cluster.members(), shares)))
+    cases_input.runs(cluster)
