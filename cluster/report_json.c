@@ -7,20 +7,6 @@
 #include "cluster/report.h"
 #include "net/rung.h"
 
-/* "a b" -> ["a","b"] */
-static json_t *make_words(struct json_out *out, const char *text)
-{
-    json_t *array = json_array();
-    char *copy = strdup(text ? text : "");
-    char *rest = copy;
-    if (!copy)
-        out->failed = true;
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        json_out_append(out, array, json_out_text(word));
-    free(copy);
-    return array;
-}
-
 static const char *kind_word(enum join_job_kind kind)
 {
     return kind == JOIN_JOB_JOIN ? "join" : kind == JOIN_JOB_SHUFFLE ? "shuffle" : "bisect";
@@ -179,7 +165,7 @@ static void put_cost(struct json_out *out, json_t *object, const struct cluster_
     json_out_put_text(out, object, "limit", cluster_limit_words(report->limit));
     json_out_put_text(out, object, "limit_reason", report->limit_words);
     json_out_put_text(out, object, "engine", report->engine);
-    json_out_put(out, object, "features", make_words(out, report->features));
+    json_out_put(out, object, "features", json_out_words(out, report->features));
     json_out_put_text(out, object, "engine_reason", report->engine_reason);
     json_out_put_bool(out, object, "verified", report->verified);
     json_out_put(out, object, "counters", make_counters(out, &report->counters));
@@ -228,7 +214,7 @@ char *report_nodes_json(const struct cluster_nodes *nodes)
         json_out_put_count(&out, node, "workers", entry->workers);
         json_out_put_count(&out, node, "memory_bytes", entry->memory_bytes);
         json_out_put_text(&out, node, "engine", entry->engine);
-        json_out_put(&out, node, "features", make_words(&out, entry->features));
+        json_out_put(&out, node, "features", json_out_words(&out, entry->features));
         json_out_put_text(&out, node, "engine_reason", entry->engine_reason);
         json_out_put_text(&out, node, "placement", entry->placement);
         json_out_put_real(&out, node, "silent_seconds", entry->seconds);
@@ -288,7 +274,7 @@ char *report_engines_json(void)
         json_out_put_text(&out, rung, "rung", net_rung_word((enum net_engine_kind)kind));
         json_out_put_text(&out, rung, "engine", set & NET_FEATURE_URING ? "io_uring" : "epoll");
         json_out_put_text(&out, rung, "idea", net_rung_idea((enum net_engine_kind)kind));
-        json_out_put(&out, rung, "features", make_words(&out, features));
+        json_out_put(&out, rung, "features", json_out_words(&out, features));
         json_out_append(&out, array, rung);
     }
     return json_out_finish(&out, array);
