@@ -1,5 +1,6 @@
 """What the measurements share: a local cluster for the time of a benchmark, jobs on it, medians, and iperf3 beside it."""
 
+import argparse
 import json
 import os
 import signal
@@ -17,6 +18,28 @@ class Failed(Exception):
     """A step of the benchmark failed; the text says which and what it printed."""
 
 
+def count(text):
+    """An option's number from 1 on. argparse tells of any other, and ends with 2."""
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 on")
+    return int(text)
+
+
+def counts(text):
+    return [count(word) for word in text.split(",")]
+
+
+def amount(text):
+    """An option's number above 0, perhaps with a fraction."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above 0")
+    return number
+
+
 def run(command, timeout):
     """Runs a command, returns its standard output; raises Failed with what it said."""
     try:
@@ -24,7 +47,8 @@ def run(command, timeout):
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{' '.join(command)}: no end after {timeout} s") from late
     if done.returncode != 0:
-        raise Failed(f"{' '.join(command)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        # Errors are on standard error; with --json standard output has the whole object besides.
+        raise Failed(f"{' '.join(command)}: exit {done.returncode}\n{done.stderr or done.stdout}")
     return done.stdout
 
 

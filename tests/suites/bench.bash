@@ -52,10 +52,17 @@ refuses()
 {
     ! bench/ladder --rungs warp --repeat 1 --gib 0.01 2>"$WORK/refused"
     grep -q 'there is no engine "warp"' "$WORK/refused"
+    local words status
+    for words in "ladder --nodes 0" "ladder --gib -1" "shuffle --row-bytes 64,0" "shuffle --repeat x" "latency --rows -5"; do
+        # shellcheck disable=SC2086 # words
+        bench/$words 2>"$WORK/refused" && return 1
+        status=$?
+        [ $status -eq 2 ] && grep -q "is not a number" "$WORK/refused" || return 1
+    done
 }
 
 check "the ladder" ladder
-check "an unknown rung is named" refuses
+check "an unknown rung and numbers that are none are named" refuses
 check "the shuffle" shuffle
 check "the latency" latency
 check "the join kernel" join_kernel
