@@ -325,6 +325,9 @@ static void sim_phases(struct sim_cluster *cluster)
         join_task_result(cluster->worker[w].task, &result);
         cluster->out->rows += result.rows;
         cluster->out->checksum += result.checksum;
+        cluster->out->rows_cut += result.rows_cut;
+        cluster->out->stitched_bytes += result.stitched_bytes;
+        cluster->out->joined_bytes += result.joined_bytes;
         cluster->out->stalls += result.stalls_frame + result.stalls_output;
     }
 }

@@ -24,7 +24,8 @@ struct sim_outcome {
     bool deadlock; /* nothing could move, and time could not either */
     bool leaked;   /* a governor was not empty, or a worker never closed */
     uint64_t rows, checksum;
-    uint64_t turns, virtual_ns, rows_stitched, stalls;
+    uint64_t turns, virtual_ns, stalls;
+    uint64_t rows_cut, stitched_bytes, joined_bytes; /* as join_task_result has them */
 };
 
 /* Runs the job to its end (also after an error: everything is closed and checked for what is missing). */

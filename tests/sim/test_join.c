@@ -199,6 +199,45 @@ static void test_least_resources_end(void **state)
     assert_int_equal(outcome.rows, 20000);
 }
 
+/* Wide rows over chunks of a page, cut at any byte: the answer is that of large chunks, and nothing but cut keys is
+ * copied, neither to insert rows nor to probe and count them with all their bytes. */
+static void test_wide_rows_are_not_copied(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"gen:rows=3000,row=1024,keys=unique,seed=3",
+                                       "gen:rows=800,row=4096,keys=unique,seed=3"};
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct sim_job job = {.seed = seed,
+                              .nodes = 2,
+                              .workers_per_node = 1 + (uint32_t)(seed % 2),
+                              .request = {.kind = JOIN_JOB_JOIN,
+                                          .on = "key=key",
+                                          .settings = {.frame_bytes = 65536,
+                                                       .frames_per_lane = 2,
+                                                       .recv_chunk_bytes = 4096,
+                                                       .recv_chunk_count = 128,
+                                                       .verify = seed % 3 == 0}},
+                              .source = {rows[seed / 2 % 2], rows[seed / 2 % 2]},
+                              .network = {.socket_buffer_bytes = 50000, .short_percent = (uint32_t)(seed * 5)}};
+        struct sim_outcome cut, large;
+        sim_cluster_run(&job, &cut);
+        check_clean(&cut, seed);
+        job.request.settings.recv_chunk_bytes = 1 << 20;
+        job.network.short_percent = 0;
+        sim_cluster_run(&job, &large);
+        check_clean(&large, seed);
+        assert_int_equal(cut.status, BASE_OK);
+        assert_int_equal(large.status, BASE_OK);
+        assert_int_equal(cut.rows, seed / 2 % 2 ? 800 : 3000);
+        assert_int_equal(large.rows, cut.rows);
+        assert_int_equal(large.checksum, cut.checksum);
+        assert_true(cut.rows_cut > 300);
+        assert_true(cut.stitched_bytes % sizeof(int64_t) == 0);
+        assert_true(cut.stitched_bytes <= cut.rows_cut / 4 * sizeof(int64_t));
+        assert_int_equal(cut.joined_bytes, 0);
+    }
+}
+
 /* A shuffle matches nothing, so it keeps rows whose key is NULL; verify holds the hashes of both ends against each
  * other. */
 static void test_shuffle_keeps_null_keys(void **state)
@@ -271,6 +310,7 @@ int main(void)
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_least_resources_end),
+        cmocka_unit_test(test_wide_rows_are_not_copied),
         cmocka_unit_test(test_shuffle_keeps_null_keys),
         cmocka_unit_test(test_budget_too_small_is_an_error),
         cmocka_unit_test(test_preload_beyond_the_budget_is_an_error),
