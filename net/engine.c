@@ -137,6 +137,12 @@ void net_engine_miss(struct net_engine *engine, enum net_feature feature, const 
     net_engine_note(engine, "no %s: %s", net_feature_word(feature), why);
 }
 
+void net_engine_miss_too(struct net_engine *engine, uint32_t features)
+{
+    engine->missing |= engine->features & features;
+    engine->features &= ~features;
+}
+
 const char *net_engine_features(const struct net_engine *engine)
 {
     return engine->features_text;

@@ -57,6 +57,8 @@ uint32_t net_engine_wanted(const struct net_engine_choice *choice, const struct 
 void net_engine_note(struct net_engine *engine, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Takes a feature out of force because the kernel, a policy or a limit does not allow it, for an operator to read. */
 void net_engine_miss(struct net_engine *engine, enum net_feature feature, const char *why);
+/* Takes features out of force that mean nothing without one that was just missed: no words of their own. */
+void net_engine_miss_too(struct net_engine *engine, uint32_t features);
 
 /* *refusal is set (static string, for an operator) when the kernel does not let us: epoll can then take over. */
 enum base_status net_uring_open(const struct net_engine_choice *, const struct net_engine_config *,

@@ -77,7 +77,7 @@ static const char *uring_ring_refusal(int os_error)
 static void uring_ring_miss(struct uring_engine *engine, const char *why)
 {
     net_engine_miss(&engine->base, NET_FEATURE_MULTISHOT, why);
-    engine->base.features &= ~(uint32_t)(NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL);
+    net_engine_miss_too(&engine->base, NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL);
 }
 
 static void uring_ring_open(struct uring_engine *engine, uint32_t count)
