@@ -24,8 +24,7 @@ static const char *uring_memory_why(int os_error)
 /* One-shot receives have the ring's table of buffers to themselves. */
 static bool uring_memory_wanted(const struct uring_engine *engine)
 {
-    return uring_has(engine, NET_FEATURE_REGISTERED_BUFFERS) && uring_has(engine, NET_FEATURE_SEND_ZC) &&
-           engine->chunks.ring != NULL;
+    return uring_has(engine, NET_FEATURE_REGISTERED_BUFFERS) && engine->receiver != &uring_receiver_oneshot;
 }
 
 static int uring_memory_set(struct uring_engine *engine, uint32_t slot, void *memory, size_t bytes)
@@ -39,16 +38,22 @@ static int uring_memory_set(struct uring_engine *engine, uint32_t slot, void *me
 void uring_memory_enable(struct uring_engine *engine)
 {
     struct uring_memory *memory = &engine->memory;
+    const bool by_area = engine->area.data != NULL;
+    void *const there = by_area ? engine->area.data : engine->chunks.data;
+    const size_t there_bytes = by_area ? engine->area.bytes : engine->chunks.bytes;
 
     if (!uring_memory_wanted(engine))
         return;
+    if (!uring_has(engine, NET_FEATURE_SEND_ZC)) {
+        net_engine_miss_too(&engine->base, NET_FEATURE_REGISTERED_BUFFERS);
+        return;
+    }
     memory->ranges = calloc(URING_MEMORY_RANGES_MAX, sizeof *memory->ranges);
     int os_error = memory->ranges == NULL || net_slots_open(&memory->slots, URING_MEMORY_RANGES_MAX) != BASE_OK
                        ? ENOMEM
                        : -io_uring_register_buffers_sparse(&engine->ring, URING_MEMORY_RANGES_MAX);
     if (os_error == 0) {
-        os_error = uring_memory_set(engine, 0, engine->chunks.data,
-                                    base_min_u64(engine->chunks.bytes, URING_MEMORY_BYTES_MAX));
+        os_error = uring_memory_set(engine, 0, there, base_min_u64(there_bytes, URING_MEMORY_BYTES_MAX));
         (void)uring_memory_set(engine, 0, NULL, 0);
     }
     if (os_error != 0)

@@ -6,7 +6,17 @@
 
 #include "conformance_cases.h"
 
-enum refusal { NO_DEFER, NO_BUFFER_RING, NO_LOCKED_MEMORY, NO_INCREMENTAL, NO_BUNDLE, NO_BUFFERS, TINY_RINGS, BUSY };
+enum refusal {
+    NO_DEFER,
+    NO_BUFFER_RING,
+    NO_LOCKED_MEMORY,
+    NO_INCREMENTAL,
+    NO_BUNDLE,
+    NO_BUFFERS,
+    NO_SEND_ZC,
+    TINY_RINGS,
+    BUSY
+};
 
 static struct {
     enum refusal refusal;
@@ -29,6 +39,10 @@ int __real_io_uring_register_buffers(struct io_uring *ring, const struct iovec *
 int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *buffers, unsigned count);
 int __real_io_uring_submit(struct io_uring *ring);
 int __wrap_io_uring_submit(struct io_uring *ring);
+int __real_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned count,
+                                            struct __kernel_timespec *limit, sigset_t *mask);
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned count,
+                                            struct __kernel_timespec *limit, sigset_t *mask);
 int __real_io_uring_submit_and_get_events(struct io_uring *ring);
 int __wrap_io_uring_submit_and_get_events(struct io_uring *ring);
 
@@ -60,6 +74,16 @@ int __wrap_io_uring_register_buf_ring(struct io_uring *ring, struct io_uring_buf
 int __wrap_io_uring_register_buffers(struct io_uring *ring, const struct iovec *buffers, unsigned count)
 {
     return refuses(kernel.refusal == NO_BUFFERS) ? -ENOMEM : __real_io_uring_register_buffers(ring, buffers, count);
+}
+
+/* To an older kernel a newer request is a number that means nothing. */
+int __wrap_io_uring_submit_and_wait_timeout(struct io_uring *ring, struct io_uring_cqe **cqe, unsigned count,
+                                            struct __kernel_timespec *limit, sigset_t *mask)
+{
+    struct io_uring_sqe *last = &ring->sq.sqes[(ring->sq.sqe_tail - 1) & ring->sq.ring_mask];
+    if (refuses(kernel.refusal == NO_SEND_ZC && io_uring_sq_ready(ring) > 0 && last->opcode == IORING_OP_SEND_ZC))
+        last->opcode = UINT8_MAX;
+    return __real_io_uring_submit_and_wait_timeout(ring, cqe, count, limit, mask);
 }
 
 /* Two of three calls find the kernel busy. */
@@ -101,6 +125,9 @@ static const struct lack lacks[] = {
      "no bundle: this kernel is too old (needs Linux 6.10)"},
     {"fixed without registered buffers", NO_BUFFERS, "uring-fixed", NET_FEATURE_REGISTERED_BUFFERS,
      "no registered-buffers: no locked memory left for the receive chunks: raise ulimit -l"},
+    {"zero-copy send on a kernel without", NO_SEND_ZC, "uring-send-zc",
+     NET_FEATURE_SEND_ZC | NET_FEATURE_REGISTERED_BUFFERS,
+     "no send-zc: this kernel has no zero-copy send that reports copies"},
     {"naive in tiny rings", TINY_RINGS, "uring-naive", 0, ""},
     {"fixed in tiny rings", TINY_RINGS, "uring-fixed", 0, ""},
     {"multishot in tiny rings", TINY_RINGS, "uring-multishot", 0, ""},
