@@ -83,7 +83,7 @@ struct cluster_crew {
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
     char engine_name[32], engine_features[256];
-    char engine_reason[256], engine_warned[256], engine_decision[NET_CHOSEN_WHY_BYTES];
+    char engine_reason[NET_REASON_BYTES], engine_warned[NET_REASON_BYTES], engine_decision[NET_CHOSEN_WHY_BYTES];
 };
 
 /* crew.c */

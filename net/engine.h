@@ -186,6 +186,8 @@ void net_engine_close(struct net_engine *engine);
 
 /* The rung's word such as "uring-multishot" (of URING and AUTO: "uring", or "epoll" after a fallback), or "sim". */
 const char *net_engine_name(const struct net_engine *engine);
+/* Room for what net_engine_reason says: every feature that can be missed at once, with the longest of its causes. */
+enum { NET_REASON_BYTES = 1024 };
 /* What of the choice is not in force and why, in words an operator can act on; "" when all is. Settled by enable. */
 const char *net_engine_reason(const struct net_engine *engine);
 /* The features in use and the socket settings, separated by spaces. Settled by enable. */

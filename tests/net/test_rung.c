@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "net/engine_ops.h"
 #include "net/rung.h"
 
 struct good {
@@ -200,6 +201,20 @@ static void features_follow_the_choice(void **state)
     }
 }
 
+/* Locked memory, open files, capabilities and the kernel's age may all stand in the way at once: each cause is told. */
+static void every_reason_is_told(void **state)
+{
+    (void)state;
+    struct net_engine engine = {.features = UINT32_MAX};
+    const uint32_t missed = net_rung_features(NET_ENGINE_URING_RECV_ZC) | NET_FEATURE_NAPI | NET_FEATURE_HUGE_PAGES;
+    for (uint32_t left = missed & ~(uint32_t)NET_FEATURE_URING; left != 0; left &= left - 1)
+        net_engine_miss(&engine, (enum net_feature)(left & -left),
+                        "no memory is left that this user may lock: raise ulimit -l");
+    net_engine_note(&engine, "the last word");
+    assert_non_null(strstr(engine.reason, "; no huge-pages: no memory"));
+    assert_non_null(strstr(engine.reason, "ulimit -l; the last word"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +224,7 @@ int main(void)
         cmocka_unit_test(numbers_that_no_text_gives_are_refused),
         cmocka_unit_test(different_choices_are_not_equal),
         cmocka_unit_test(features_follow_the_choice),
+        cmocka_unit_test(every_reason_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
