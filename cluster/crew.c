@@ -312,8 +312,8 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     enum base_status status = member_engine(member, &crew->choice, &engine_config, error);
     if (status != BASE_OK)
         return status;
-    if (member->local == 0 && (net_engine_missing(member->engine) & NET_FEATURE_URING))
-        crew_tell_decision(crew, NET_FEATURE_URING);
+    if (member->local == 0 && net_engine_missing(member->engine) != 0)
+        crew_tell_decision(crew, net_engine_missing(member->engine));
     atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
     if (crew->mailroom != NULL)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
