@@ -61,7 +61,12 @@ static enum base_holder largest_holder(const struct base_governor *governor)
 static enum base_status budget_exceeded(const struct base_governor *governor, enum base_holder holder, uint64_t bytes,
                                         uint64_t used_bytes, struct base_error *error)
 {
-    enum base_holder largest = largest_holder(governor);
+    const enum base_holder largest = largest_holder(governor);
+    if (used_bytes == 0)
+        return base_error_set(error, BASE_NO_MEMORY,
+                              "%s need %" PRIu64 " bytes, and the whole memory budget is %" PRIu64
+                              ": raise --memory or use more nodes",
+                              base_holder_words(holder), bytes, governor->budget_bytes);
     return base_error_set(error, BASE_NO_MEMORY,
                           "%s need %" PRIu64 " bytes more, but %" PRIu64 " of the memory budget of %" PRIu64
                           " bytes are in use (most by %s: %" PRIu64 "): raise --memory or use more nodes",

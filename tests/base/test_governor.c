@@ -70,6 +70,11 @@ static void a_refusal_names_holder_need_use_and_budget(void **state)
     assert_non_null(strstr(error.text, "1000"));
     assert_non_null(strstr(error.text, "receive chunks"));
     assert_non_null(strstr(error.text, "--memory"));
+    /* Nobody holds anything: then no one holds most. */
+    struct base_governor *tiny = open_governor(1);
+    assert_int_equal(base_governor_draw(tiny, BASE_HOLDER_CHUNKS, 4096, &error), BASE_NO_MEMORY);
+    assert_non_null(strstr(error.text, "receive chunks need 4096 bytes, and the whole memory budget is 1:"));
+    base_governor_close(tiny);
     base_governor_return(governor, BASE_HOLDER_CHUNKS, 700);
     base_governor_close(governor);
 }
