@@ -1,5 +1,5 @@
-/* What the files of the crew share: its members and itself. crew.c has threads, orders and joins; crew_bisect.c
- * measures the network. */
+/* What the files of the crew share: its members and itself. crew.c has opening, orders and answers; crew_member.c what
+ * a worker's thread does; crew_bisect.c measures the network. */
 #ifndef MILLRACE_CLUSTER_CREW_INTERNAL_H
 #define MILLRACE_CLUSTER_CREW_INTERNAL_H
 
@@ -89,6 +89,17 @@ struct cluster_crew {
 /* crew.c */
 void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command);
 enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error);
+/* A worker has reached a step: answered when all have. */
+void crew_reached(struct cluster_crew *crew, enum join_step step);
+/* A worker cannot go on: the first one that says so is told. */
+void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error);
+/* Says why the job's engines are what they are; missing: what turned out not to be there. */
+void crew_tell_decision(struct cluster_crew *crew, uint32_t missing);
+
+/* crew_member.c: a worker's thread, and orders to it. */
+void *crew_member_main(void *member);
+shuffle_command_fn crew_command_prepare, crew_command_survey, crew_command_connect, crew_command_start_0,
+    crew_command_start_1, crew_command_finish, crew_command_abort, crew_command_quit;
 /* The task's report of a step, on the worker's thread. */
 void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error);
 
