@@ -58,7 +58,9 @@ static void crew_low(void *context)
     if (atomic_exchange_explicit(&low->pending, true, memory_order_relaxed))
         return;
     pthread_mutex_lock(&low->crew->lock);
-    crew_push(low->crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_LOW, .side = low->side});
+    if (!low->told)
+        crew_push(low->crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_LOW, .side = low->side});
+    low->told = true;
     pthread_mutex_unlock(&low->crew->lock);
 }
 
@@ -214,6 +216,7 @@ static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side,
 {
     crew->low[side].crew = crew;
     crew->low[side].side = side;
+    crew->low[side].told = false;
     atomic_store(&crew->low[side].pending, false);
     enum base_status status = shuffle_morsel_queue_open(capacity, 2 * crew->config.workers, crew_low, &crew->low[side],
                                                         &crew->queue[side], error);
@@ -388,6 +391,8 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
         *event = crew->event[crew->event_first];
         crew->event_first = (crew->event_first + 1) % CREW_EVENTS_MAX;
         crew->event_count--;
+        if (event->kind == CLUSTER_CREW_LOW)
+            crew->low[event->side].told = false;
     } else {
         uint64_t count;
         if (read(crew->event_fd, &count, sizeof count) < 0) { /* EAGAIN: it was not set */

@@ -12,7 +12,7 @@
 
 enum {
     CREW_SIDES = 2,
-    CREW_EVENTS_MAX = 64, /* one per step and side per job at most, far fewer */
+    CREW_EVENTS_MAX = 64, /* each step of a job once, a failure, and a LOW of each side: far fewer */
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_ENGINE_RETRY_MS = 100,
@@ -51,7 +51,8 @@ struct crew_member {
 struct crew_low {
     struct cluster_crew *crew;
     uint32_t side;
-    _Atomic bool pending;
+    _Atomic bool pending; /* nothing was lent since it was told */
+    bool told;            /* under the lock: the control thread has not looked yet, whatever was lent meanwhile */
 };
 
 struct cluster_crew {

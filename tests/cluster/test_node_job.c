@@ -9,12 +9,13 @@
 
 #include <poll.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/node_job.h"
 
-enum { WORKERS = 2, HEARD_MAX = 64 };
+enum { WORKERS = 2, HEARD_MAX = 64, MORSELS_MAX = 256 };
 
 static struct {
     struct base_governor *governor;
@@ -147,7 +148,7 @@ static void begin(const struct join_settings *settings)
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_PREPARE;
     message.prepare.plan = &plan;
-    message.prepare.morsel_capacity[0] = 1;
+    message.prepare.morsel_capacity[0] = MORSELS_MAX;
     order(&message);
     join_plan_free(&plan); /* emptied when the crew took it over */
 }
@@ -272,6 +273,30 @@ static void test_steps_one_after_another(void **state)
     run_good_job();
 }
 
+/* A coordinator that lends without being asked: workers run low each time, and it is told no more often than we look.
+ */
+static void test_flood_of_morsels(void **state)
+{
+    (void)state;
+    const struct join_settings settings = {0};
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    order_simple(CLUSTER_MESSAGE_CONNECT);
+    expect_step(JOIN_STEP_CONNECTED);
+    struct cluster_message start = {.kind = CLUSTER_MESSAGE_START};
+    order(&start);
+    struct shuffle_morsel morsel = {.end = 1};
+    const struct timespec while_it_is_scanned = {.tv_nsec = 1000000};
+    for (int i = 0; i < 200; i++) {
+        struct cluster_message lend = {.kind = CLUSTER_MESSAGE_LEND, .lend = {.count = 1, .morsel = &morsel}};
+        order(&lend);
+        nanosleep(&while_it_is_scanned, NULL);
+    }
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_LOW);
+    release(true);
+    run_good_job();
+}
+
 /* Both workers, or one of them, cannot open: the job fails, and everything is as before. */
 static void test_workers_cannot_open(void **state)
 {
@@ -326,6 +351,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_job, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_orders_out_of_turn, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_steps_one_after_another, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_flood_of_morsels, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_engines_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
