@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "net/epoll.h"
 
-/* Two chunks are where a call costs a hundredth of what it copies; more would only push what was read out of the cache
- * before it is looked at, and make the other connections wait. */
+/* Two chunks are 128 KiB as a rule: beside copying those a call costs next to nothing. More would push what was read
+ * out of the cache before it is looked at, and make the other connections wait. */
 enum {
     EPOLL_READ_CHUNKS_MAX = 2,
     EPOLL_READ_SHARE = 4 /* one read takes at most this part of the pool */
