@@ -111,17 +111,30 @@ enum base_status epoll_socket_adopt(struct net_engine *base, int fd, void *conte
     return status;
 }
 
-/* Level-triggered. Not watched at all while accepting has to wait: EPOLLHUP would be reported even without interest. */
-static void epoll_listener_watch(struct epoll_socket *listener, bool watch)
+/* Level-triggered. Not watched at all while accepting has to wait: EPOLLHUP would be reported even without interest.
+ * 0, or a positive errno of watching: memory, or the user's limit of watched files. */
+static int epoll_listener_watch(struct epoll_socket *listener, bool watch)
 {
     struct epoll_engine *engine = epoll_engine_of(listener);
     struct epoll_event event = {.events = EPOLLIN, .data.u64 = epoll_tag(listener)};
 
-    if (watch != ((listener->flags & EPOLL_WATCHED) != 0)) {
-        int failed = epoll_ctl(engine->epoll_fd, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener->fd, &event);
-        BASE_ASSERT(!failed);
-        listener->flags ^= EPOLL_WATCHED;
-    }
+    if (watch == ((listener->flags & EPOLL_WATCHED) != 0))
+        return 0;
+    const int failed = epoll_ctl(engine->epoll_fd, watch ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, listener->fd, &event);
+    BASE_ASSERT(watch || !failed);
+    if (failed)
+        return errno;
+    listener->flags ^= EPOLL_WATCHED;
+    return 0;
+}
+
+/* Accepting that has to wait is tried again after a while. */
+static void epoll_accept_later(struct epoll_socket *listener, int os_error)
+{
+    const uint64_t now_ns = listener->base.engine->now_ns;
+    net_accept_complain(os_error, now_ns);
+    (void)epoll_listener_watch(listener, false);
+    epoll_socket_set_deadline(listener, now_ns + NET_ACCEPT_RETRY_NS);
 }
 
 enum base_status epoll_socket_accept(struct net_socket *base, struct base_error *error)
@@ -131,8 +144,12 @@ enum base_status epoll_socket_accept(struct net_socket *base, struct base_error 
     if (!(listener->flags & EPOLL_LISTENER))
         return base_error_set(error, BASE_INVALID, "accepting on a socket that does not listen");
     BASE_ASSERT(!(listener->flags & (EPOLL_ACCEPTING | EPOLL_CLOSING)));
+    const int os_error = epoll_listener_watch(listener, true);
+    if (os_error != 0)
+        return base_error_set_errno(error, os_error,
+                                    "engine epoll: cannot watch a listening socket; if it is the limit of watched "
+                                    "files, raise fs.epoll.max_user_watches");
     listener->flags |= EPOLL_ACCEPTING;
-    epoll_listener_watch(listener, true);
     return BASE_OK;
 }
 
@@ -238,7 +255,11 @@ void epoll_sockets_expire(struct epoll_engine *engine)
             continue;
         }
         if (socket->flags & EPOLL_ACCEPTING) {
-            epoll_listener_watch(socket, true);
+            const int os_error = epoll_listener_watch(socket, true);
+            if (os_error != 0) {
+                epoll_accept_later(socket, os_error);
+                next_ns = base_min_u64(next_ns, socket->deadline_ns);
+            }
         } else if (epoll_socket_work(socket) == 0) {
             socket->connect_error = ETIMEDOUT;
             socket->flags |= EPOLL_WRITABLE;
@@ -273,7 +294,7 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
         return;
     }
     if (socket->flags & EPOLL_LISTENER) {
-        epoll_listener_watch(socket, false);
+        (void)epoll_listener_watch(socket, false);
     } else {
         if (socket->flags & EPOLL_ABORT)
             net_tcp_stop(socket->fd, true);
@@ -309,11 +330,8 @@ static void epoll_turn_accept(struct epoll_socket *listener, struct epoll_output
 
     engine->base.counters.syscalls++;
     int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && !net_accept_transient(errno)) {
-        net_accept_complain(errno, engine->base.now_ns);
-        epoll_listener_watch(listener, false);
-        epoll_socket_set_deadline(listener, engine->base.now_ns + NET_ACCEPT_RETRY_NS);
-    }
+    if (fd < 0 && !net_accept_transient(errno))
+        epoll_accept_later(listener, errno);
     if (fd < 0) {
         /* Level-triggered: whatever is left will be reported again. */
         listener->flags &= ~(uint32_t)EPOLL_READABLE;
