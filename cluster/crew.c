@@ -258,7 +258,7 @@ void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
     const struct net_traffic traffic = join_plan_traffic(&crew->plan, crew->config.workers);
     struct net_chosen chosen;
     pthread_mutex_lock(&crew->lock);
-    net_choose(crew->choice.kind, &traffic, &crew->experience, crew->missing | missing, &chosen);
+    net_choose(&crew->choice, &traffic, &crew->experience, crew->missing | missing, &chosen);
     snprintf(crew->engine_decision, sizeof crew->engine_decision, "%s", chosen.why);
     pthread_mutex_unlock(&crew->lock);
 }
@@ -271,7 +271,7 @@ static void crew_choose(struct cluster_crew *crew)
     crew->choice = asked->kind == NET_ENGINE_AUTO ? crew->config.engine : *asked;
     pthread_mutex_lock(&crew->lock);
     net_experience_age(&crew->experience);
-    net_choose(crew->choice.kind, &traffic, &crew->experience, crew->missing, &crew->chosen);
+    net_choose(&crew->choice, &traffic, &crew->experience, crew->missing, &crew->chosen);
     pthread_mutex_unlock(&crew->lock);
     crew_tell_decision(crew, 0);
 }

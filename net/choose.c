@@ -102,8 +102,8 @@ static void describe(const struct net_traffic *traffic, const struct net_experie
                  experience->zc_off);
 }
 
-static void choose_features(const struct net_traffic *traffic, const struct net_experience *experience,
-                            uint32_t missing, struct net_chosen *chosen)
+static void choose_features(const struct net_engine_choice *choice, const struct net_traffic *traffic,
+                            const struct net_experience *experience, uint32_t missing, struct net_chosen *chosen)
 {
     chosen->features = net_rung_features(NET_ENGINE_URING) & ~missing;
     if (traffic->connections == 0) {
@@ -111,7 +111,9 @@ static void choose_features(const struct net_traffic *traffic, const struct net_
         return;
     }
     const enum zc_verdict verdict = judge_zc(traffic, experience, missing);
-    if (verdict == ZC_WORKS && message_bytes(traffic) >= ONE_SHOT_MESSAGE_BYTES)
+    /* Incremental buffers, asked for by name, are those of multishot receives. */
+    if (verdict == ZC_WORKS && message_bytes(traffic) >= ONE_SHOT_MESSAGE_BYTES &&
+        !(choice->options & NET_FEATURE_INCREMENTAL))
         chosen->features &= ~(uint32_t)(NET_FEATURE_MULTISHOT | NET_FEATURE_BUNDLE | NET_FEATURE_INCREMENTAL);
     if (verdict == ZC_TRY || verdict == ZC_WORKS)
         chosen->features |= NET_FEATURE_SEND_ZC;
@@ -121,10 +123,10 @@ static void choose_features(const struct net_traffic *traffic, const struct net_
     describe(traffic, experience, verdict, chosen);
 }
 
-void net_choose(enum net_engine_kind kind, const struct net_traffic *traffic, const struct net_experience *experience,
-                uint32_t missing, struct net_chosen *chosen)
+void net_choose(const struct net_engine_choice *choice, const struct net_traffic *traffic,
+                const struct net_experience *experience, uint32_t missing, struct net_chosen *chosen)
 {
-    const bool chooses = kind == NET_ENGINE_AUTO || kind == NET_ENGINE_URING;
+    const bool chooses = choice->kind == NET_ENGINE_AUTO || choice->kind == NET_ENGINE_URING;
     *chosen = (struct net_chosen){.chunk_bytes = NET_CHUNK_BYTES, .chunk_count = NET_CHUNK_COUNT};
     if (chooses && !(missing & NET_FEATURE_URING))
         choose_chunks(traffic, experience, chosen);
@@ -133,8 +135,8 @@ void net_choose(enum net_engine_kind kind, const struct net_traffic *traffic, co
     if (traffic->chunk_count != 0)
         chosen->chunk_count = traffic->chunk_count;
     if (chooses && !(missing & NET_FEATURE_URING))
-        choose_features(traffic, experience, missing, chosen);
-    else if (kind == NET_ENGINE_AUTO)
+        choose_features(choice, traffic, experience, missing, chosen);
+    else if (choice->kind == NET_ENGINE_AUTO)
         snprintf(chosen->why, sizeof chosen->why, "epoll, because there is no io_uring here");
 }
 

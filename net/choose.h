@@ -32,10 +32,10 @@ struct net_chosen {
     char why[NET_CHOSEN_WHY_BYTES]; /* a sentence for the report */
 };
 
-/* kind: of AUTO and URING features and sentence are chosen; of a named rung features are 0 and the sentence is "".
- * missing: bits of enum net_feature that were tried here and do not work. */
-void net_choose(enum net_engine_kind kind, const struct net_traffic *traffic, const struct net_experience *experience,
-                uint32_t missing, struct net_chosen *chosen);
+/* Of AUTO and URING features and sentence are chosen, within what the choice's options need; of a named rung features
+ * are 0 and the sentence is "". missing: bits of enum net_feature that were tried here and do not work. */
+void net_choose(const struct net_engine_choice *choice, const struct net_traffic *traffic,
+                const struct net_experience *experience, uint32_t missing, struct net_chosen *chosen);
 /* What was received loses half of its weight, so that the sums follow the traffic; call it once per job. What zero-copy
  * sends came to is a property of the way and stays. */
 void net_experience_age(struct net_experience *experience);

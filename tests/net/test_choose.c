@@ -22,6 +22,8 @@ struct choice_case {
     const char *words;
 };
 
+static const struct net_engine_choice automatic = {.kind = NET_ENGINE_AUTO};
+
 static const struct choice_case cases[] = {
     {.name = "first job: zero-copy is tried",
      .traffic = {16, 64 << 10, 2, GIB},
@@ -159,7 +161,7 @@ static void every_case(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const struct choice_case *the = &cases[i];
         struct net_chosen chosen;
-        net_choose(NET_ENGINE_AUTO, &the->traffic, &the->experience, the->missing, &chosen);
+        net_choose(&automatic, &the->traffic, &the->experience, the->missing, &chosen);
         if (((chosen.features & NET_FEATURE_URING) != 0) != the->uring ||
             ((chosen.features & NET_FEATURE_MULTISHOT) != 0) != the->multishot ||
             ((chosen.features & NET_FEATURE_SEND_ZC) != 0) != the->zc || chosen.chunk_bytes != the->chunk_bytes ||
@@ -176,10 +178,23 @@ static void what_was_asked_for_wins(void **state)
     const struct net_traffic traffic = {16, 64 << 10, 60, GIB, .chunk_bytes = 4096, .chunk_count = 2};
     const struct net_experience experience = {0};
     struct net_chosen chosen;
-    net_choose(NET_ENGINE_AUTO, &traffic, &experience, 0, &chosen);
+    net_choose(&automatic, &traffic, &experience, 0, &chosen);
     assert_int_equal(chosen.chunk_bytes, 4096);
     assert_int_equal(chosen.chunk_count, 2);
     assert_non_null(strstr(chosen.why, "2 chunks of 4 KiB"));
+}
+
+/* What is needed by an option that was named is not chosen away. */
+static void an_option_keeps_what_it_needs(void **state)
+{
+    (void)state;
+    const struct net_engine_choice choice = {.kind = NET_ENGINE_URING, .options = NET_FEATURE_INCREMENTAL};
+    const struct net_traffic traffic = {4096, 64 << 10, 2, GIB, 0, 0};
+    const struct net_experience experience = {.zc_sends = 1000, .zc_copied = 1};
+    struct net_chosen chosen;
+    net_choose(&choice, &traffic, &experience, 0, &chosen);
+    assert_true(chosen.features & NET_FEATURE_MULTISHOT);
+    assert_non_null(strstr(chosen.why, "multishot receive"));
 }
 
 static void named_rungs_are_left_alone(void **state)
@@ -191,7 +206,7 @@ static void named_rungs_are_left_alone(void **state)
         struct net_chosen chosen;
         if (kind == NET_ENGINE_AUTO || kind == NET_ENGINE_URING)
             continue;
-        net_choose((enum net_engine_kind)kind, &traffic, &experience, 0, &chosen);
+        net_choose(&(struct net_engine_choice){.kind = (enum net_engine_kind)kind}, &traffic, &experience, 0, &chosen);
         assert_int_equal(chosen.features, 0);
         assert_string_equal(chosen.why, "");
         assert_int_equal(chosen.chunk_bytes, NET_CHUNK_BYTES);
@@ -206,7 +221,7 @@ static void the_longest_sentence_is_whole(void **state)
     const struct net_traffic traffic = {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT64_MAX, UINT32_MAX, UINT32_MAX};
     const struct net_experience experience = {.zc_sends = UINT64_MAX, .zc_copied = UINT64_MAX, .zc_off = UINT64_MAX};
     struct net_chosen chosen;
-    net_choose(NET_ENGINE_URING, &traffic, &experience, 0, &chosen);
+    net_choose(&(struct net_engine_choice){.kind = NET_ENGINE_URING}, &traffic, &experience, 0, &chosen);
     const size_t length = strlen(chosen.why);
     assert_string_equal(chosen.why + length - strlen("gave it up"), "gave it up");
 }
@@ -226,8 +241,10 @@ static void receiving_is_forgotten_sending_is_not(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(what_was_asked_for_wins),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case),
+                                       cmocka_unit_test(what_was_asked_for_wins),
                                        cmocka_unit_test(named_rungs_are_left_alone),
+                                       cmocka_unit_test(an_option_keeps_what_it_needs),
                                        cmocka_unit_test(the_longest_sentence_is_whole),
                                        cmocka_unit_test(receiving_is_forgotten_sending_is_not)};
     return cmocka_run_group_tests(tests, NULL, NULL);
