@@ -339,9 +339,36 @@ interrupted_quickstart()
     done
 }
 
+# On a veth in a namespace of its own, else on the loopback interface.
+leaves_a_veth_alone()
+{
+    local inside
+    # shellcheck disable=SC2016 # expanded inside
+    inside='
+        [ "$1" = lo ] || { mount -t sysfs sysfs /sys && ip link add "$1" type veth peer name tune1; } || exit 1
+        look() { ip -o link show dev "$1" | cut -d" " -f2-9; ethtool -k "$1" 2>&1; tc qdisc show dev "$1"; }
+        before=$(look "$1")
+        for words in --json --dry-run --apply; do
+            status=0
+            deploy/tune-nic "$1" $words >"$2" 2>&1 || status=$?
+            [ $status -eq 1 ] && grep -qE "nothing to prepare|needs root|no program ethtool" "$2" || {
+                cat "$2"
+                exit 1
+            }
+        done
+        now=$(look "$1")
+        [ "$now" = "$before" ] || { echo "$before, then $now"; exit 1; }'
+    case $KINDS in
+    *netns*) unshare --net --mount bash -c "$inside" bash tune0 "$WORK/tune" ;;
+    *) bash -c "$inside" bash lo "$WORK/tune" ;;
+    esac
+}
+
 check "wrong words are refused with 2" refuses_nonsense
 check "links that make no sense are refused with 2" refuses_links
 check "generated data depends on the seed alone" makes_data
+check "tune-nic: made-up cards, each step refused, killed at each change, and put back" python3 -B tests/deploy/test_tune.py
+check "tune-nic: a real interface that cannot is left alone" leaves_a_veth_alone
 for kind in $KINDS; do
     check "$kind: up and down, repeated" goes_up_and_down "$kind"
     check "$kind: two clusters side by side" lives_beside_another "$kind"
