@@ -107,6 +107,8 @@ void cluster_host_time(struct cluster_host_time *time)
 
 uint32_t cluster_host_busy_permille(const struct cluster_host_time *from, const struct cluster_host_time *to)
 {
-    const uint64_t busy = to->busy - from->busy, all = busy + to->idle - from->idle;
-    return all ? (uint32_t)(1000 * busy / all) : 0;
+    /* The kernel's sum of waiting may go back a little. */
+    const uint64_t idle = to->idle > from->idle ? to->idle - from->idle : 0;
+    const uint64_t busy = to->busy > from->busy ? to->busy - from->busy : 0;
+    return busy + idle ? (uint32_t)(1000 * busy / (busy + idle)) : 0;
 }

@@ -348,12 +348,18 @@ static enum base_status on_measure(struct node_job *job, struct cluster_measure 
     return cluster_crew_measure(job->crew, order, error);
 }
 
+/* A connection that broke meanwhile took what it had counted along: its job is about to fail. */
+static uint64_t counted_since(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
 static void say_measured(struct node_job *job)
 {
     struct cluster_path_sum after;
     const bool known = look_at_paths(job, &after);
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
-    message.measured.retransmits = known ? after.retransmits - job->before.retransmits : UINT64_MAX;
+    message.measured.retransmits = known ? counted_since(job->before.retransmits, after.retransmits) : UINT64_MAX;
     struct cluster_host_time host;
     cluster_host_time(&host);
     message.measured.host_busy_permille = cluster_host_busy_permille(&job->host_before, &host);

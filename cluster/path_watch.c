@@ -19,6 +19,7 @@ enum { PATH_BUFFER_BYTES = 64 << 10 };
 
 struct cluster_path_watch {
     int fd;
+    uint32_t sequence; /* of the dump asked for last: the rest of one that was given up is not taken for it */
     _Alignas(struct nlmsghdr) uint8_t buffer[PATH_BUFFER_BYTES];
 };
 
@@ -113,6 +114,9 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
     const struct inet_diag_msg *message = NLMSG_DATA(header);
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof *message))
         return;
+    /* Those that are closing are an earlier job's, and will be gone when it is asked again. */
+    if (search->sum && message->idiag_state != TCP_ESTABLISHED)
+        return;
     struct tcp_info info;
     memset(&info, 0, sizeof info);
     const uint8_t *at = (const uint8_t *)(message + 1), *end = (const uint8_t *)header + header->nlmsg_len;
@@ -156,6 +160,8 @@ static enum base_status read_dump(struct cluster_path_watch *watch, struct path_
         uint32_t left = (uint32_t)got;
         for (const struct nlmsghdr *header = (const struct nlmsghdr *)watch->buffer; NLMSG_OK(header, left);
              header = NLMSG_NEXT(header, left)) {
+            if (header->nlmsg_seq != watch->sequence)
+                continue;
             if (header->nlmsg_type == NLMSG_DONE)
                 return BASE_OK;
             if (header->nlmsg_type == NLMSG_ERROR) {
@@ -176,7 +182,8 @@ static enum base_status dump(struct cluster_path_watch *watch, uint8_t family, s
         struct inet_diag_req_v2 request;
     } ask = {.header = {.nlmsg_len = sizeof ask,
                         .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+                        .nlmsg_seq = ++watch->sequence},
              .request = {.sdiag_family = family,
                          .sdiag_protocol = IPPROTO_TCP,
                          .idiag_ext = 1u << (INET_DIAG_INFO - 1),

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/card.h"
 #include "cluster/path_watch.h"
 
 struct way {
@@ -133,9 +134,42 @@ static void test_busy_receiver(void **state)
     cluster_path_watch_close(watch);
 }
 
+/* What an earlier job's connections counted, which are closing, is not this one's: it would be missing the next time.
+ */
+static void test_sum_leaves_out_what_is_closing(void **state)
+{
+    (void)state;
+    struct cluster_path_watch *watch = open_watch();
+    struct way way;
+    struct cluster_path_sum sum = {0};
+    struct base_error error;
+    make_way(&way);
+    assert_int_equal(cluster_path_watch_sum(watch, &way.listening, 1, NULL, 0, &sum, &error), BASE_OK);
+    assert_true(sum.mtu > 0);
+    assert_int_equal(shutdown(way.receiver, SHUT_WR), 0); /* its other end is in CLOSE_WAIT */
+    uint64_t until_ns = base_clock_now_ns() + BASE_NS_PER_S;
+    do
+        assert_int_equal(cluster_path_watch_sum(watch, &way.listening, 1, NULL, 0, &sum, &error), BASE_OK);
+    while (sum.mtu > 0 && base_clock_now_ns() < until_ns);
+    assert_int_equal(sum.mtu, 0);
+    close_way(&way);
+    cluster_path_watch_close(watch);
+}
+
+/* Busy for ever, and a sum of waiting that went back. */
+static void test_busy_share(void **state)
+{
+    (void)state;
+    const struct cluster_host_time from = {.busy = 100, .idle = 1000};
+    assert_int_equal(cluster_host_busy_permille(&from, &(struct cluster_host_time){.busy = 150, .idle = 1150}), 250);
+    assert_int_equal(cluster_host_busy_permille(&from, &(struct cluster_host_time){.busy = 150, .idle = 990}), 1000);
+    assert_int_equal(cluster_host_busy_permille(&from, &from), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut), cmocka_unit_test(test_strangers),
-                                       cmocka_unit_test(test_busy_receiver)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut), cmocka_unit_test(test_strangers), cmocka_unit_test(test_busy_receiver),
+        cmocka_unit_test(test_sum_leaves_out_what_is_closing), cmocka_unit_test(test_busy_share)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
