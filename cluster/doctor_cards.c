@@ -202,12 +202,14 @@ static void judge_socket_memory(const struct doctor_facts *facts, const struct d
     }
 }
 
+/* remedy: a command that takes the card's steps by itself, or "". */
 static void judge_steps(const struct doctor_card *card, const struct doctor_path *path, const char *what,
-                        struct doctor_findings *findings)
+                        const char *remedy, struct doctor_findings *findings)
 {
     for (uint32_t i = 0; i < path->step_count; i++)
-        doctor_find(findings, DOCTOR_SEVERITY_ADVISED, card->name, path->step[i], "step %u of %u to %s", i + 1,
-                    path->step_count, what);
+        doctor_find(findings, DOCTOR_SEVERITY_ADVISED, card->name, path->step[i], "step %u of %u to %s%s%s%s", i + 1,
+                    path->step_count, what, *remedy ? " (`" : "", remedy,
+                    *remedy ? "' takes all that are the card's)" : "");
 }
 
 void doctor_judge_cards(const struct doctor_facts *facts, struct doctor_findings *findings)
@@ -216,15 +218,17 @@ void doctor_judge_cards(const struct doctor_facts *facts, struct doctor_findings
     for (uint32_t i = 0; i < facts->card_count; i++) {
         const struct doctor_card *card = &facts->card[i];
         struct doctor_path path;
+        char remedy[DOCTOR_WORD_BYTES + sizeof card->name];
         if (!card->up || card->loopback || (!card->physical && strcmp(card->kind, "veth") != 0))
             continue;
         judge_offloads(card, findings);
         if (!card->physical)
             continue;
         doctor_judge_send(facts, card, &path);
-        judge_steps(card, &path, "send without a copy", findings);
+        judge_steps(card, &path, "send without a copy", "", findings);
         doctor_judge_receive(facts, card, &path);
-        judge_steps(card, &path, "receive without a copy", findings);
+        snprintf(remedy, sizeof remedy, "deploy/tune-nic %s --apply", card->name);
+        judge_steps(card, &path, "receive without a copy", remedy, findings);
         if (card->speed_mbit < SPEED_FAST_MBIT)
             continue;
         judge_speed(facts, card, findings);

@@ -276,6 +276,7 @@ static void a_card_with_data_split_off(void **state)
     assert_int_equal(path.step_count, 1);
     assert_string_equal(path.step[0], "ethtool -G eth1 tcp-data-split on hds-thresh 0");
     expect("eth1", DOCTOR_SEVERITY_ADVISED, "step 1 of 1 to receive without a copy", "ethtool -G eth1");
+    expect("eth1", DOCTOR_SEVERITY_ADVISED, "`deploy/tune-nic eth1 --apply' takes", "ethtool -G eth1");
     card->data_split = DOCTOR_SWITCH_ON;
     card->split_threshold_bytes = 256;
     assert_int_equal(receive_path().step_count, 1);
