@@ -16,14 +16,17 @@ extern const char bisect_page[] __attribute__((visibility("hidden")));
 
 static const char place[] = "@MILLRACE_DATA@";
 
-/* Inside a script element nothing may look like its end: "</" becomes "<\/", which JSON reads as the same. */
+/* Inside a script element no text may look like its end, or like the beginning of another: "<" becomes "\u003c", which
+ * JSON reads as the same. */
+static const char angle[] = "\\u003c";
+
 static char *put_safely(char *to, const char *json)
 {
-    for (; *json; json++) {
-        *to++ = *json;
-        if (json[0] == '<' && json[1] == '/')
-            *to++ = '\\';
-    }
+    for (; *json; json++)
+        if (*json == '<')
+            to = (char *)mempcpy(to, angle, sizeof angle - 1);
+        else
+            *to++ = *json;
     return to;
 }
 
@@ -32,7 +35,7 @@ char *bisect_report_html(const char *json)
     const char *at = strstr(bisect_page, place);
     const char *behind = at + strlen(place);
     const size_t before = (size_t)(at - bisect_page);
-    char *page = malloc(before + 2 * strlen(json) + strlen(behind) + 1);
+    char *page = malloc(before + (sizeof angle - 1) * strlen(json) + strlen(behind) + 1);
     if (!page)
         return NULL;
     memcpy(page, bisect_page, before);

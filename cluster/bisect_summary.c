@@ -23,6 +23,9 @@ enum base_status bisect_run_take(struct bisect_run *run, struct cluster_message 
         for (uint32_t i = 0; i < told->flow_count; i++)
             if (told->flow[i].from >= run->schedule.node_count || told->flow[i].to >= run->schedule.node_count)
                 return base_error_set(error, BASE_PROTOCOL, "the coordinator measured a node that it did not name");
+        if (told->kind == CLUSTER_BISECT_PAIR && told->flow_count != 1)
+            return base_error_set(error, BASE_PROTOCOL, "the coordinator measured a pair of %u flows",
+                                  told->flow_count);
         const bool cast = told->kind == CLUSTER_BISECT_INCAST || told->kind == CLUSTER_BISECT_OUTCAST;
         if (cast && told->node >= run->schedule.node_count)
             return base_error_set(error, BASE_PROTOCOL, "the coordinator measured a node that it did not name");

@@ -303,6 +303,9 @@ static void check_object(const struct bisect_report *report, size_t runs)
     assert_non_null(page);
     assert_non_null(strstr(page, "</html>"));
     assert_null(strstr(page, "@MILLRACE_DATA@"));
+    const char *data = strstr(page, "type=\"application/json\">");
+    assert_non_null(data);
+    assert_memory_equal(strchr(data, '<'), "</script>", 9); /* nothing in the data looks like a tag */
     free(page);
     json_decref(object);
     free(text);
@@ -316,7 +319,7 @@ static void the_object_is_always_whole(void **state)
     struct bisect_run run = {0};
     struct bisect_summary summary;
     struct base_error error;
-    base_error_set(&error, BASE_NODE_LOST, "node </script> was lost");
+    base_error_set(&error, BASE_NODE_LOST, "node <!--<script></script> was lost");
     const struct bisect_report none = {.error = error, .exit_code = 3};
     check_object(&none, 0);
     for (uint32_t steps = 0; steps < 40; steps += 3) {
@@ -355,6 +358,8 @@ static void messages_that_do_not_fit(void **state)
     message.measurement = (struct cluster_measurement){.kind = CLUSTER_BISECT_CUT, .half_size = 2, .half = half};
     assert_int_equal(bisect_run_take(&run, &message, &error), BASE_PROTOCOL);
     message.measurement = (struct cluster_measurement){.kind = CLUSTER_BISECT_INCAST, .node = 3};
+    assert_int_equal(bisect_run_take(&run, &message, &error), BASE_PROTOCOL);
+    message.measurement = (struct cluster_measurement){.kind = CLUSTER_BISECT_PAIR};
     assert_int_equal(bisect_run_take(&run, &message, &error), BASE_PROTOCOL);
     bisect_run_free(&run);
 }
