@@ -201,12 +201,11 @@ const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew
     return crew->address;
 }
 
-struct cluster_crew_engine cluster_crew_engine(const struct cluster_crew *crew)
+void cluster_crew_engine(struct cluster_crew *crew, struct cluster_crew_engine *engine)
 {
-    return (struct cluster_crew_engine){.name = crew->engine_name,
-                                        .features = crew->engine_features,
-                                        .reason = crew->engine_reason,
-                                        .decision = crew->engine_decision};
+    pthread_mutex_lock(&crew->lock);
+    *engine = crew->engine;
+    pthread_mutex_unlock(&crew->lock);
 }
 
 /* ---- orders ---- */
@@ -259,7 +258,7 @@ void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
     struct net_chosen chosen;
     pthread_mutex_lock(&crew->lock);
     net_choose(&crew->choice, &traffic, &crew->experience, crew->missing | missing, &chosen);
-    snprintf(crew->engine_decision, sizeof crew->engine_decision, "%s", chosen.why);
+    snprintf(crew->engine.decision, sizeof crew->engine.decision, "%s", chosen.why);
     pthread_mutex_unlock(&crew->lock);
 }
 

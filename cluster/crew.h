@@ -11,6 +11,7 @@
 #include "cluster/place.h"
 #include "join/plan.h"
 #include "join/task.h"
+#include "net/choose.h"
 #include "net/socket_facts.h"
 
 struct cluster_crew;
@@ -34,13 +35,13 @@ void cluster_crew_close(struct cluster_crew *crew);
 void cluster_crew_place(const struct cluster_crew *crew, uint32_t worker, char text[CLUSTER_PLACE_TEXT_BYTES]);
 /* Data address of each worker (as many as workers); the crew's. */
 const struct net_address *cluster_crew_addresses(const struct cluster_crew *crew);
-/* Of the engine in use; the crew's. */
+/* Of the engine in use: a copy, because a worker may be opening another one. */
 struct cluster_crew_engine {
-    const char *name, *features;
-    const char *reason;   /* what of the choice could not be had and why; "": nothing */
-    const char *decision; /* what it was made of and why; "" for a named rung */
+    char name[32], features[256];
+    char reason[NET_REASON_BYTES];       /* what of the choice could not be had and why; "": nothing */
+    char decision[NET_CHOSEN_WHY_BYTES]; /* what it was made of and why; "" for a named rung */
 };
-struct cluster_crew_engine cluster_crew_engine(const struct cluster_crew *crew);
+void cluster_crew_engine(struct cluster_crew *crew, struct cluster_crew_engine *engine);
 
 /* Orders. A plan is owned by the crew from prepare to CLOSED (taken over also on error). Each is answered by an event
  * of that step, or FAILED. */

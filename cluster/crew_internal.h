@@ -83,8 +83,8 @@ struct cluster_crew {
     struct cluster_measured measured; /* what the order came to so far, owned */
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
-    char engine_name[32], engine_features[256];
-    char engine_reason[NET_REASON_BYTES], engine_warned[NET_REASON_BYTES], engine_decision[NET_CHOSEN_WHY_BYTES];
+    struct cluster_crew_engine engine;
+    char engine_warned[NET_REASON_BYTES];
 };
 
 /* crew.c */

@@ -100,21 +100,21 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
 static void member_tell_engine(const struct crew_member *member)
 {
     struct cluster_crew *crew = member->crew;
-    const bool renamed = strcmp(crew->engine_name, net_engine_name(member->engine)) != 0;
+    const bool renamed = strcmp(crew->engine.name, net_engine_name(member->engine)) != 0;
     /* A job on another engine may come between: what is true of the machine is said once all the same. */
     const bool reasoned = strcmp(crew->engine_warned, net_engine_reason(member->engine)) != 0;
     pthread_mutex_lock(&crew->lock);
-    snprintf(crew->engine_name, sizeof crew->engine_name, "%s", net_engine_name(member->engine));
-    snprintf(crew->engine_features, sizeof crew->engine_features, "%s", net_engine_features(member->engine));
-    snprintf(crew->engine_reason, sizeof crew->engine_reason, "%s", net_engine_reason(member->engine));
+    snprintf(crew->engine.name, sizeof crew->engine.name, "%s", net_engine_name(member->engine));
+    snprintf(crew->engine.features, sizeof crew->engine.features, "%s", net_engine_features(member->engine));
+    snprintf(crew->engine.reason, sizeof crew->engine.reason, "%s", net_engine_reason(member->engine));
     /* What the kernel does not have; what a limit took away another job may have. */
     crew->missing |= net_engine_missing(member->engine) & NET_FEATURE_SEND_ZC;
     pthread_mutex_unlock(&crew->lock);
-    if (*crew->engine_reason && reasoned) {
-        snprintf(crew->engine_warned, sizeof crew->engine_warned, "%s", crew->engine_reason);
-        base_log_warn("engine %s: %s (`millrace doctor' says more)", crew->engine_name, crew->engine_reason);
+    if (*crew->engine.reason && reasoned) {
+        snprintf(crew->engine_warned, sizeof crew->engine_warned, "%s", crew->engine.reason);
+        base_log_warn("engine %s: %s (`millrace doctor' says more)", crew->engine.name, crew->engine.reason);
     } else if (renamed) {
-        base_log_info("engine %s: %s", crew->engine_name, crew->engine_features);
+        base_log_info("engine %s: %s", crew->engine.name, crew->engine.features);
     }
 }
 
@@ -355,18 +355,25 @@ void crew_command_quit(struct shuffle_worker *worker, void *argument)
 /* ---- its life ---- */
 
 /* What the job taught about this node's ways. */
+/* How full chunks were is not told by engines whose pieces are not whole chunks; whether the kernel copies is not told
+ * by connections that were forbidden to give zero-copy up. */
 static void member_learn(const struct crew_member *member)
 {
     const struct net_counters *counters = &member->report.counters;
     struct net_experience *experience = &member->crew->experience;
+    const uint32_t options = member->engine_choice.options;
     pthread_mutex_lock(&member->crew->lock);
-    experience->zc_sends += counters->zc_sends;
-    experience->zc_copied += counters->zc_copied;
-    experience->zc_off += counters->zc_off;
-    experience->receives += counters->receives;
-    experience->received_bytes += counters->received_bytes;
-    experience->receive_capacity_bytes += counters->receives * member->engine_config.recv_chunk_bytes;
-    experience->receive_starved += counters->receive_starved;
+    if (!(options & NET_FEATURE_ZC_ALWAYS)) {
+        experience->zc_sends += counters->zc_sends;
+        experience->zc_copied += counters->zc_copied;
+        experience->zc_off += counters->zc_off;
+    }
+    if (!(options & NET_FEATURE_INCREMENTAL) && counters->zc_receives == 0) {
+        experience->receives += counters->receives;
+        experience->received_bytes += counters->received_bytes;
+        experience->receive_capacity_bytes += counters->receives * member->engine_config.recv_chunk_bytes;
+        experience->receive_starved += counters->receive_starved;
+    }
     pthread_mutex_unlock(&member->crew->lock);
 }
 

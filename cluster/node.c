@@ -118,7 +118,8 @@ static void node_send(void *context, const struct cluster_message *message)
 
 static void node_hello(struct node *node)
 {
-    const struct cluster_crew_engine engine = cluster_crew_engine(node->crew);
+    struct cluster_crew_engine engine;
+    cluster_crew_engine(node->crew, &engine);
     struct cluster_message message;
     cluster_hello_fill(CLUSTER_ROLE_NODE, &message);
     struct cluster_hello *hello = &message.hello;
@@ -127,9 +128,9 @@ static void node_hello(struct node *node)
     hello->worker_count = node->config->workers;
     hello->worker = (struct net_address *)(uintptr_t)cluster_crew_addresses(node->crew);
     hello->memory_bytes = node->config->memory_bytes;
-    hello->engine = (char *)(uintptr_t)engine.name;
-    hello->features = (char *)(uintptr_t)engine.features;
-    hello->engine_reason = (char *)(uintptr_t)engine.reason;
+    hello->engine = engine.name;
+    hello->features = engine.features;
+    hello->engine_reason = engine.reason;
     hello->placement = node->placement;
     hello->pid = (uint64_t)getpid();
     hello->job_in_doubt = node->job.doubt.job;

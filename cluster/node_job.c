@@ -296,17 +296,18 @@ static void say_surveyed(struct node_job *job)
 
 /* ---- steps and ends ---- */
 
-/* A step that carries what this node's share came to, of a job that was prepared. Borrows from the crew. */
-static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes, struct cluster_step *step)
+/* A step that carries what this node's share came to, of a job that was prepared. Borrows bytes and engine. */
+static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes,
+                      struct cluster_crew_engine *engine, struct cluster_step *step)
 {
-    const struct cluster_crew_engine engine = cluster_crew_engine(job->crew);
+    cluster_crew_engine(job->crew, engine);
     step->step = reached;
     step->has_report = true;
     step->node_count = job->node_count;
-    step->engine = (char *)(uintptr_t)engine.name;
-    step->features = (char *)(uintptr_t)engine.features;
-    step->engine_reason = (char *)(uintptr_t)engine.reason;
-    step->engine_decision = (char *)(uintptr_t)engine.decision;
+    step->engine = engine->name;
+    step->features = engine->features;
+    step->engine_reason = engine->reason;
+    step->engine_decision = engine->decision;
     step->sent_bytes = bytes;
     step->received_bytes = bytes + job->node_count;
     cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
@@ -314,13 +315,14 @@ static void fill_step(const struct node_job *job, enum join_step reached, uint64
 
 static void say_finished(struct node_job *job)
 {
+    struct cluster_crew_engine engine;
     struct cluster_message message;
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_STEP;
     uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
     struct base_error error;
     if (bytes) {
-        fill_step(job, JOIN_STEP_FINISHED, bytes, &message.step);
+        fill_step(job, JOIN_STEP_FINISHED, bytes, &engine, &message.step);
         say(job, &message);
     } else {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
@@ -391,6 +393,7 @@ static void forget(struct node_job *job)
 /* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
 static void closed(struct node_job *job, bool ran)
 {
+    struct cluster_crew_engine engine;
     struct cluster_message message;
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_CLOSED;
@@ -398,7 +401,7 @@ static void closed(struct node_job *job, bool ran)
     message.step.step = JOIN_STEP_CLOSED;
     uint64_t *bytes = ran ? calloc(2 * (size_t)job->node_count, sizeof *bytes) : NULL;
     if (bytes)
-        fill_step(job, JOIN_STEP_CLOSED, bytes, &message.step);
+        fill_step(job, JOIN_STEP_CLOSED, bytes, &engine, &message.step);
     if (job->abort)
         output_remove(&job->output);
     else if (job->output.job) { /* finished, but no word on what becomes of it */

@@ -142,6 +142,10 @@ void net_choose(const struct net_engine_choice *choice, const struct net_traffic
 
 void net_experience_age(struct net_experience *experience)
 {
+    if (++experience->jobs >= NET_EXPERIENCE_JOBS) {
+        experience->jobs = 0;
+        experience->zc_sends = experience->zc_copied = experience->zc_off = 0;
+    }
     experience->receives /= 2;
     experience->received_bytes /= 2;
     experience->receive_capacity_bytes /= 2;

@@ -21,6 +21,7 @@ struct net_traffic {
 /* Sums over earlier jobs on this node. */
 struct net_experience {
     uint64_t zc_sends, zc_copied, zc_off; /* zero-copy sends, those copied all the same, connections that gave it up */
+    uint32_t jobs;                        /* since these three began to be counted */
     uint64_t receives, received_bytes, receive_capacity_bytes; /* chunks, what was in them, what had room */
     uint64_t receive_starved;                                  /* receives that found no chunk */
 };
@@ -36,8 +37,10 @@ struct net_chosen {
  * are 0 and the sentence is "". missing: bits of enum net_feature that were tried here and do not work. */
 void net_choose(const struct net_engine_choice *choice, const struct net_traffic *traffic,
                 const struct net_experience *experience, uint32_t missing, struct net_chosen *chosen);
-/* What was received loses half of its weight, so that the sums follow the traffic; call it once per job. What zero-copy
- * sends came to is a property of the way and stays. */
+/* Call it once per job. What was received loses half of its weight, so that the sums follow the traffic. What zero-copy
+ * sends came to is a property of the ways to the peers; it is forgotten after NET_EXPERIENCE_JOBS, so that a way that
+ * copies (a peer on the same machine) does not speak for all others for ever. */
+enum { NET_EXPERIENCE_JOBS = 64 };
 void net_experience_age(struct net_experience *experience);
 
 #endif

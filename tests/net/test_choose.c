@@ -226,10 +226,16 @@ static void the_longest_sentence_is_whole(void **state)
     assert_string_equal(chosen.why + length - strlen("gave it up"), "gave it up");
 }
 
-static void receiving_is_forgotten_sending_is_not(void **state)
+static void receiving_is_forgotten_soon_sending_later(void **state)
 {
     (void)state;
-    struct net_experience experience = {100, 90, 9, 80, 60, 40, 20};
+    struct net_experience experience = {.zc_sends = 100,
+                                        .zc_copied = 90,
+                                        .zc_off = 9,
+                                        .receives = 80,
+                                        .received_bytes = 60,
+                                        .receive_capacity_bytes = 40,
+                                        .receive_starved = 20};
     net_experience_age(&experience);
     assert_int_equal(experience.zc_sends, 100);
     assert_int_equal(experience.zc_copied, 90);
@@ -237,6 +243,13 @@ static void receiving_is_forgotten_sending_is_not(void **state)
     assert_int_equal(experience.received_bytes, 30);
     assert_int_equal(experience.receive_capacity_bytes, 20);
     assert_int_equal(experience.receive_starved, 10);
+    for (int job = 2; job < NET_EXPERIENCE_JOBS; job++)
+        net_experience_age(&experience);
+    assert_int_equal(experience.zc_copied, 90);
+    net_experience_age(&experience);
+    assert_int_equal(experience.zc_sends, 0);
+    assert_int_equal(experience.zc_copied, 0);
+    assert_int_equal(experience.zc_off, 0);
 }
 
 int main(void)
@@ -246,6 +259,6 @@ int main(void)
                                        cmocka_unit_test(named_rungs_are_left_alone),
                                        cmocka_unit_test(an_option_keeps_what_it_needs),
                                        cmocka_unit_test(the_longest_sentence_is_whole),
-                                       cmocka_unit_test(receiving_is_forgotten_sending_is_not)};
+                                       cmocka_unit_test(receiving_is_forgotten_soon_sending_later)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
