@@ -59,6 +59,7 @@ struct coordinator_job {
     uint64_t client; /* peer; 0: gone */
     struct cluster_submit submit;
     enum cluster_phase phase;
+    enum cluster_phase failed_phase; /* from which it went to ABORT */
     uint64_t submitted_ns, started_ns, phase_since_ns;
     struct cluster_spans spans;
     /* set when it begins to run */

@@ -93,8 +93,10 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     base_error_set(&error, status, "%s", text);
     if (job->error.status == BASE_OK || (is_echo(&job->error) && !is_echo(&error)))
         job->error = error;
-    if (job->phase != CLUSTER_PHASE_ABORT)
-        enter(c, CLUSTER_PHASE_ABORT);
+    if (job->phase == CLUSTER_PHASE_ABORT)
+        return;
+    job->failed_phase = job->phase;
+    enter(c, CLUSTER_PHASE_ABORT);
 }
 
 /* Ends an aborted or released job when all nodes have let go of it. */
@@ -520,14 +522,15 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
         return;
     }
     const char *name = node->hello.name;
+    /* Its neighbours may have felt it first: people want to know what it was doing then. */
+    const enum cluster_phase phase = job->phase == CLUSTER_PHASE_ABORT ? job->failed_phase : job->phase;
     if (job->recorded)
         coordinator_fail(c, BASE_NODE_LOST,
                          "node %s was lost while committing (%s); the job's result is decided and is completed in %s "
                          "when the node is back",
                          name, how, job->submit.out);
     else
-        coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(job->phase),
-                         how);
+        coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(phase), how);
     if (c->run == job && job->phase == CLUSTER_PHASE_ABORT)
         end_if_closed(c);
 }
