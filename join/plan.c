@@ -316,10 +316,11 @@ static void plan_settle(struct join_plan *plan)
     struct join_settings *settings = &plan->settings;
     const uint64_t bytes_max = plan_bytes_max(plan);
     const uint64_t workers = plan->workers;
-    if (settings->frame_bytes == 0)
-        settings->frame_bytes = shuffle_frame_bytes_for(bytes_max / (workers * workers));
     if (settings->frames_per_lane == 0)
         settings->frames_per_lane = net_rung_features(settings->engine.kind) & NET_FEATURE_SEND_ZC ? 4 : 2;
+    if (settings->frame_bytes == 0)
+        settings->frame_bytes = shuffle_frame_bytes_for(
+            bytes_max / (workers * workers), plan->workers > 1 ? plan->workers - 1 : 1, settings->frames_per_lane);
     if (settings->morsel_bytes == 0)
         settings->morsel_bytes = base_max_u64(64 << 10, base_min_u64(UINT64_C(4) << 20, bytes_max / (4 * workers)));
 }

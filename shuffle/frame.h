@@ -47,8 +47,8 @@ enum {
 
 /* Checks what can be checked about a header alone (magic, kind, sizes, flags). It came from a peer: never asserts. */
 enum base_status shuffle_frame_check(const struct shuffle_frame_header *header, struct base_error *error);
-/* Frame size (header included) for a lane that expects this many bytes: an eighth of it, a power of two in [MIN, MAX].
- */
-uint32_t shuffle_frame_bytes_for(uint64_t lane_bytes_expected);
+/* Frame size (header included), a power of two in [MIN, MAX]: an eighth of the bytes that a lane expects, but not so
+ * large that all frames of a worker (lanes * frames_per_lane, neither 0) leave its cache. */
+uint32_t shuffle_frame_bytes_for(uint64_t lane_bytes_expected, uint32_t lanes, uint32_t frames_per_lane);
 
 #endif

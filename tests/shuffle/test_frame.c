@@ -66,12 +66,17 @@ static void headers_are_checked(void **state)
 static void frames_follow_the_expected_bytes(void **state)
 {
     (void)state;
-    assert_int_equal(shuffle_frame_bytes_for(0), SHUFFLE_FRAME_BYTES_MIN);
-    assert_int_equal(shuffle_frame_bytes_for(8 * 8192 - 1), 4096);
-    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 8192), 8192);
-    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 100000), 65536);
-    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) << 20), 1 << 20);
-    assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX), SHUFFLE_FRAME_BYTES_MAX);
+    assert_int_equal(shuffle_frame_bytes_for(0, 1, 2), SHUFFLE_FRAME_BYTES_MIN);
+    assert_int_equal(shuffle_frame_bytes_for(8 * 8192 - 1, 1, 2), 4096);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 8192, 1, 2), 8192);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 100000, 1, 2), 65536);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) << 20, 1, 2), 1 << 20);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, 1, 2), SHUFFLE_FRAME_BYTES_MAX);
+    /* All of a worker's frames in 2 MiB, but none below 64 KiB for that reason. */
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, 5, 2), 128 << 10);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, 95, 2), 64 << 10);
+    assert_int_equal(shuffle_frame_bytes_for(8 * 4096, 95, 2), 4096);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, UINT32_MAX, UINT32_MAX), 64 << 10);
 }
 
 int main(void)
