@@ -18,6 +18,7 @@ enum {
 };
 
 #define TASKRUN_NS (UINT64_C(200) * BASE_NS_PER_MS)
+#define TASKRUN_PATIENCE_NS (UINT64_C(10) * BASE_NS_PER_S)
 
 static const struct micro_case taskrun_cases[] = {{"default", 0}, {"coop-taskrun", 0}, {"defer-taskrun", 0}};
 
@@ -97,7 +98,9 @@ static enum base_status taskrun_measure(struct taskrun *run, double scale, doubl
 {
     struct micro_meter meter;
     volatile uint64_t value = 1;
-    const uint64_t until_ns = base_clock_now_ns() + (uint64_t)((double)TASKRUN_NS * scale);
+    const uint64_t begin_ns = base_clock_now_ns();
+    const uint64_t until_ns = begin_ns + (uint64_t)((double)TASKRUN_NS * scale);
+    uint64_t now_ns;
 
     micro_meter_begin(&meter);
     do {
@@ -105,7 +108,9 @@ static enum base_status taskrun_measure(struct taskrun *run, double scale, doubl
         if (result < 0)
             return micro_failed(error, result, "asking for completions");
         value = taskrun_compute(run, value);
-    } while (base_clock_now_ns() < until_ns);
+        now_ns = base_clock_now_ns();
+        /* On a busy machine the peer's first turn may be late. */
+    } while (now_ns < until_ns || (run->messages == 0 && now_ns < begin_ns + TASKRUN_PATIENCE_NS));
     micro_meter_end(&meter);
     figures[0] = (double)run->messages;
     figures[1] = (double)run->interruptions;
