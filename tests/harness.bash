@@ -24,6 +24,18 @@ check()
     fi
 }
 
+# expect STATUS COMMAND...: succeeds when the command ends with that exit code, else says with which.
+expect()
+{
+    local wanted=$1 status=0
+    shift
+    "$@" || status=$?
+    [ "$status" -eq "$wanted" ] || {
+        echo "exit code $status, not $wanted: $*"
+        return 1
+    }
+}
+
 # skip WORDS: one test that cannot run here, and why.
 skip()
 {

@@ -1,18 +1,6 @@
 # shellcheck shell=bash disable=SC2154
 # What the suites about other hosts share, on top of lab.bash. Set before: LAB, WORK, MILLRACE_BIN.
 
-# expect STATUS COMMAND...
-expect()
-{
-    local wanted=$1 status=0
-    shift
-    "$@" || status=$?
-    [ "$status" -eq "$wanted" ] || {
-        echo "exit code $status, not $wanted: $*"
-        return 1
-    }
-}
-
 # cluster VERB WORDS...: deploy/cluster for cluster LAB, from outside of the hosts.
 cluster()
 {

@@ -29,18 +29,6 @@ else
     skip "clusters in network namespaces: they need root"
 fi
 
-# expect STATUS COMMAND...
-expect()
-{
-    local wanted=$1 status=0
-    shift
-    "$@" || status=$?
-    [ "$status" -eq "$wanted" ] || {
-        echo "exit code $status, not $wanted: $*"
-        return 1
-    }
-}
-
 # cluster VERB NAME WORDS...
 cluster()
 {
