@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/shown.h"
+
 enum { NAME_BYTES = 64, LINE_BYTES = 2048 };
 
 static _Atomic(enum base_log_level) level_max = BASE_LOG_INFO;
@@ -63,23 +65,18 @@ void base_log(enum base_log_level level, const char *format, ...)
     if (level > atomic_load_explicit(&level_max, memory_order_relaxed))
         return;
 
-    char line[LINE_BYTES];
-    size_t start = prefix_write(line, sizeof line, level);
+    char message[LINE_BYTES], line[LINE_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    int wanted = vsnprintf(line + start, sizeof line - start, format, arguments);
+    const int wanted = vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     if (wanted < 0)
         return;
 
-    size_t end = start + (size_t)wanted;
-    if (end > sizeof line - 1)
-        end = sizeof line - 1;
-    /* A message may quote a peer or a file: nothing quoted may start a line of its own or drive a terminal. */
-    for (size_t i = start; i < end; i++) {
-        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7f)
-            line[i] = ' ';
-    }
+    /* A message may quote a peer or a file: nothing quoted may start a line of its own or drive a terminal. The line
+     * end takes the place of the NUL. */
+    const size_t start = prefix_write(line, sizeof line, level);
+    const size_t end = start + base_shown_copy(message, strlen(message), line + start, sizeof line - start);
     line[end] = '\n';
     /* Nobody is left to tell when standard error itself fails. */
     ssize_t ignored = write(STDERR_FILENO, line, end + 1);

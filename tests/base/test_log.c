@@ -76,6 +76,7 @@ static void a_message_cannot_start_a_line_of_its_own(void **state)
     assert_non_null(newline);
     assert_string_equal(newline, "\n");
     assert_null(strchr(captured(), '\x1b'));
+    assert_non_null(strstr(captured(), "says:\\x0a2026 error n1 all lost\\x1b[2J\n"));
 }
 
 static void a_long_message_is_cut_and_still_ends_its_line(void **state)
