@@ -91,6 +91,7 @@ static Wire__Field **put_schema(struct wire_scratch *scratch, const struct shuff
         item[i].precision = field->precision;
         item[i].scale = field->scale;
         item[i].width = field->width;
+        item[i].inferred = field->inferred;
         list[i] = &item[i];
     }
     return list;
@@ -120,6 +121,7 @@ static void get_field(struct wire_reader *reader, const Wire__Field *wire, struc
     if (reader->failed)
         return;
     field->nullable = wire->nullable;
+    field->inferred = wire->inferred;
     field->width = field_width(wire);
     if (field->width == 0 || field->width != wire->width || field->width > SHUFFLE_ROW_BYTES_MAX)
         wire_refuse(reader, BASE_PROTOCOL, "column \"%s\" is %u bytes wide", field->name, wire->width);

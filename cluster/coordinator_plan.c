@@ -102,6 +102,9 @@ static enum base_status unite(struct coordinator_job *job, uint32_t side, struct
     }
     *relation = job->node[0].relation[side];
     memset(&job->node[0].relation[side], 0, sizeof *relation);
+    for (uint32_t n = 1; n < job->node_count; n++) /* a type that one node guessed is a guess for all */
+        for (uint32_t i = 0; i < relation->schema.count; i++)
+            relation->schema.field[i].inferred |= job->node[n].relation[side].schema.field[i].inferred;
     if (!local)
         return BASE_OK;
     uint32_t next = 0;

@@ -6,6 +6,8 @@
 #include "shuffle/value.h"
 
 static const char empty_words[] = "is empty";
+/* Of a column whose type was inferred. */
+static const char changed_words[] = "is written otherwise";
 
 /* Fills column->null; false when a NULL is where none may be. */
 static bool convert_nulls(const struct csv_column *column, const struct shuffle_csv_options *options, uint32_t rows,
@@ -89,11 +91,16 @@ static inline bool sixteen_digits(const uint8_t *text, uint32_t count, uint64_t 
 static const char *convert_int64s(const struct csv_column *column, uint32_t rows, uint32_t *bad_row)
 {
     int64_t *to = (int64_t *)(void *)column->data;
+    const bool inferred = column->info->inferred;
     for (uint32_t r = 0; r < rows; r++) {
         const struct csv_field *field = &column->field[r];
         uint64_t value;
         if (__builtin_expect(sixteen_digits(field->data, field->bytes, &value), 1)) {
             to[r] = (int64_t)value;
+            if (__builtin_expect(inferred && field->data[0] == '0' && field->bytes > 1, 0)) {
+                *bad_row = r;
+                return changed_words;
+            }
             continue;
         }
         to[r] = 0;
@@ -101,6 +108,11 @@ static const char *convert_int64s(const struct csv_column *column, uint32_t rows
             uint8_t unused[8];
             *bad_row = r;
             return shuffle_value_parse(column->info, field->data, field->bytes, unused);
+        }
+        if (inferred && !null_at(column, r) &&
+            !shuffle_value_kept(column->info, field->data, field->bytes, (const uint8_t *)&to[r])) {
+            *bad_row = r;
+            return changed_words;
         }
     }
     return NULL;
@@ -117,6 +129,8 @@ static const char *convert_others(const struct csv_column *column, uint32_t rows
             continue;
         }
         const char *words = shuffle_value_parse(column->info, field->data, field->bytes, to);
+        if (words == NULL && column->info->inferred && !shuffle_value_kept(column->info, field->data, field->bytes, to))
+            words = changed_words;
         if (words != NULL) {
             *bad_row = r;
             return words;
@@ -145,38 +159,112 @@ const char *shuffle_csv_column_convert(const struct csv_column *column, const st
     }
 }
 
-/* A type that would have taken the text: the narrowest of int64, float64 and string. */
-static enum shuffle_type fitting_type(const struct csv_field *field)
+/* A decimal that takes the text and all values of the column's own type, which is an integer or a decimal. */
+static bool fitting_decimal(const struct shuffle_field *info, const struct csv_field *field,
+                            struct shuffle_field *better)
 {
-    static const enum shuffle_type wider[] = {SHUFFLE_INT64, SHUFFLE_FLOAT64};
-    uint8_t unused[16];
-    for (size_t i = 0; i < sizeof wider / sizeof *wider; i++) {
-        const struct shuffle_field try = {.type = wider[i]};
-        if (shuffle_value_parse(&try, field->data, field->bytes, unused) == NULL)
-            return wider[i];
+    const uint8_t *point = memchr(field->data, '.', field->bytes);
+    const uint8_t *end = field->data + field->bytes;
+    uint32_t scale = 0, whole = 19; /* of int64 */
+    for (const uint8_t *p = point; p != NULL && p < end; p++)
+        scale = *p != '.' && *p != '0' ? (uint32_t)(p - point) : scale;
+    if (info->type == SHUFFLE_DECIMAL) {
+        whole = (uint32_t)info->precision - info->scale;
+        scale = scale > info->scale ? scale : info->scale;
     }
-    return SHUFFLE_STRING;
+    const uint32_t digits = (uint32_t)((point != NULL ? point : end) - field->data);
+    whole = digits > whole ? digits : whole;
+    if (scale + whole > SHUFFLE_DECIMAL_DIGITS_MAX)
+        return false;
+    better->type = SHUFFLE_DECIMAL;
+    better->precision = (uint8_t)(scale + whole);
+    better->scale = (uint8_t)scale;
+    uint8_t unused[16];
+    return shuffle_value_parse(better, field->data, field->bytes, unused) == NULL;
+}
+
+/* A type that takes the text, and the other values of the column as it is; integers stay joinable with integers. */
+static void fitting_type(const struct shuffle_field *info, const struct csv_field *field, struct shuffle_field *better)
+{
+    uint8_t unused[16];
+    const bool integer = info->type >= SHUFFLE_INT8 && info->type <= SHUFFLE_UINT64;
+    struct shuffle_field try = *info;
+    try.type = info->type == SHUFFLE_DATE ? SHUFFLE_TIMESTAMP : SHUFFLE_INT64;
+    const bool wider = integer || info->type == SHUFFLE_DATE || (info->type == SHUFFLE_BOOL && !info->inferred);
+    if (wider && shuffle_value_parse(&try, field->data, field->bytes, unused) == NULL) {
+        *better = try;
+        return;
+    }
+    if ((integer || info->type == SHUFFLE_DECIMAL) && fitting_decimal(info, field, &try)) {
+        *better = try;
+        return;
+    }
+    try = *info;
+    try.type = SHUFFLE_FLOAT64;
+    const bool number = integer || info->type == SHUFFLE_DECIMAL;
+    if (!number || shuffle_value_parse(&try, field->data, field->bytes, unused) != NULL)
+        try.type = SHUFFLE_STRING;
+    *better = try;
+}
+
+#define DECLARE_WORDS "with --left-schema, --right-schema or --schema, or in %s.schema"
+
+/* A text that the inferred type would change. */
+static enum base_status changed_error(const char *path, uint64_t line, const struct shuffle_field *info,
+                                      const struct csv_field *field, struct base_error *error)
+{
+    const struct shuffle_slot slot = {.type = info->type, .width = info->width};
+    struct shuffle_field string = *info;
+    string.type = SHUFFLE_STRING;
+    char type[48], string_type[48], text[SHUFFLE_QUOTE_BYTES];
+    uint8_t value[16], written[SHUFFLE_VALUE_TEXT_MAX];
+    shuffle_field_format_type(info, type);
+    shuffle_field_format_type(&string, string_type);
+    shuffle_value_parse(info, field->data, field->bytes, value); /* as the conversion did */
+    int bytes = (int)shuffle_value_format(&slot, value, info->width, written);
+    if (info->type == SHUFFLE_FLOAT64 && bytes == 2 && memcmp(written, "-0", 2) == 0) { /* written so, equal to 0 */
+        *written = '0';
+        bytes = 1;
+    }
+    return base_error_set(error, BASE_PARSE,
+                          "%s:%" PRIu64 ": column \"%s\" (%s by its first rows): \"%s\" would become \"%.*s\": declare "
+                          "the column, \"%s:%s\" to keep its texts or \"%s:%s\" to compare values, " DECLARE_WORDS,
+                          path, line, info->name, type, shuffle_value_quote(field->data, field->bytes, text), bytes,
+                          (const char *)written, info->name, string_type, info->name, type, path);
+}
+
+static enum base_status empty_error(const char *path, uint64_t line, const struct shuffle_field *info,
+                                    struct base_error *error)
+{
+    char type[48], nullable_type[48];
+    struct shuffle_field nullable = *info;
+    nullable.nullable = true;
+    shuffle_field_format_type(info, type);
+    shuffle_field_format_type(&nullable, nullable_type);
+    return base_error_set(error, BASE_PARSE,
+                          "%s:%" PRIu64 ": column \"%s\" is empty, but its type %s does not allow NULL: declare it "
+                          "\"%s:%s\" " DECLARE_WORDS,
+                          path, line, info->name, type, info->name, nullable_type, path);
 }
 
 enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,
                                           const struct csv_field *field, const char *words, struct base_error *error)
 {
-    char type[48], better_type[48], text[SHUFFLE_QUOTE_BYTES];
-    struct shuffle_field better = *info;
+    if (words == empty_words)
+        return empty_error(path, line, info, error);
+    if (words == changed_words)
+        return changed_error(path, line, info, field, error);
+    char type[48], better_type[48], text[SHUFFLE_QUOTE_BYTES], string[SHUFFLE_NAME_BYTES_MAX + 32] = "";
+    struct shuffle_field better;
+    fitting_type(info, field, &better);
     shuffle_field_format_type(info, type);
-    if (words == empty_words) {
-        better.nullable = true;
-        shuffle_field_format_type(&better, better_type);
-        return base_error_set(error, BASE_PARSE,
-                              "%s:%" PRIu64 ": column \"%s\" is empty, but its type %s does not allow NULL: declare it "
-                              "\"%s:%s\" with --left-schema, --right-schema or --schema, or in %s.schema",
-                              path, line, info->name, type, info->name, better_type, path);
-    }
-    better.type = fitting_type(field);
     shuffle_field_format_type(&better, better_type);
+    if (info->inferred && better.type != SHUFFLE_STRING)
+        snprintf(string, sizeof string, " or \"%s:string%s\"", info->name, info->nullable ? "?" : "");
     return base_error_set(error, BASE_PARSE,
-                          "%s:%" PRIu64 ": column \"%s\" (%s): \"%s\" %s: correct it, or declare the column, such as "
-                          "\"%s:%s\", with --left-schema, --right-schema or --schema, or in %s.schema",
-                          path, line, info->name, type, shuffle_value_quote(field->data, field->bytes, text), words,
-                          info->name, better_type, path);
+                          "%s:%" PRIu64 ": column \"%s\" (%s%s): \"%s\" %s: correct it, or declare the column, such as "
+                          "\"%s:%s\"%s, " DECLARE_WORDS,
+                          path, line, info->name, type, info->inferred ? " by its first rows" : "",
+                          shuffle_value_quote(field->data, field->bytes, text), words, info->name, better_type, string,
+                          path);
 }

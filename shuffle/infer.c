@@ -1,24 +1,22 @@
 /* Schema resolution. A CSV file's columns are those of its header; each gets its type from the first of these that
  * knows it: the declaration, a header of name:type, the .schema file, the first rows. Declaration and .schema file may
  * name some of the columns only. Without a header the declaration counts by position.
- *
- * Inference takes a type only if reading the text as that type loses nothing an equality could see: 007 stays a string,
- * as does an integer beyond int64. */
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/assert.h"
-#include "shuffle/csv_column.h"
+#include "shuffle/csv_parse.h"
 #include "shuffle/relation.h"
+#include "shuffle/sample.h"
 #include "shuffle/value.h"
 
-enum { SAMPLE_BYTES = 1 << 20, SAMPLE_ROWS = 1024, HEAD_BYTES = 64 << 10 };
+/* Read of the first file, and of each further one. */
+enum { SAMPLE_BYTES = 1 << 20, HEAD_BYTES = 64 << 10 };
 
 /* The beginning of a file and its first record. */
 struct head {
@@ -293,131 +291,72 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
     return status;
 }
 
-/* Inference ------------------------------------------------------------------------------------------------------ */
+/* Formats -------------------------------------------------------------------------------------------------------- */
 
-/* In order of preference; string is what is left. */
-static const enum shuffle_type candidates[] = {SHUFFLE_BOOL, SHUFFLE_INT64, SHUFFLE_FLOAT64, SHUFFLE_DATE,
-                                               SHUFFLE_TIMESTAMP};
-enum { CANDIDATES = sizeof candidates / sizeof *candidates };
-/* What it takes at most to tell a float64 from all others: a number of more digits was no float64. */
-enum { FLOAT64_DIGITS = 17 };
-
-/* Digits of the number, but for zeros in front, up to its exponent. */
-static uint32_t significant_digits(const uint8_t *text, size_t bytes)
+/* Does the header of a further file name the same columns in the same order? */
+static enum base_status compare_headers(const struct head *head, const struct head *first, struct base_error *error)
 {
-    uint32_t digits = 0;
-    for (size_t i = 0; i < bytes && text[i] != 'e' && text[i] != 'E'; i++)
-        digits += text[i] >= '0' && text[i] <= '9' && (digits > 0 || text[i] != '0');
-    return digits;
-}
-
-/* Does reading the number as `type` keep all there is to it? */
-static bool number_is_kept(enum shuffle_type type, const uint8_t *text, size_t bytes)
-{
-    const size_t sign = text[0] == '-';
-    const uint8_t first = bytes > sign ? text[sign] : 0, second = bytes > sign + 1 ? text[sign + 1] : 0;
-    const bool starts_well = (first >= '0' && first <= '9') || (type == SHUFFLE_FLOAT64 && first == '.');
-    if (!starts_well || (first == '0' && second >= '0' && second <= '9') || (sign && bytes == 2 && first == '0'))
-        return false;
-    bool integer = true;
-    for (size_t i = sign; i < bytes; i++)
-        integer &= text[i] >= '0' && text[i] <= '9';
-    int64_t value;
-    if (type == SHUFFLE_FLOAT64 && integer)
-        return shuffle_value_scan_int64(text, bytes, &value) && llabs(value) <= INT64_C(1) << 53;
-    return type != SHUFFLE_FLOAT64 || significant_digits(text, bytes) <= FLOAT64_DIGITS;
-}
-
-static bool fits(enum shuffle_type type, const struct csv_field *field)
-{
-    const struct shuffle_field as = {.type = type};
-    uint8_t unused[16];
-    if (shuffle_value_parse(&as, field->data, field->bytes, unused) != NULL)
-        return false;
-    if (type == SHUFFLE_BOOL) /* not 0 and 1, t and f */
-        return field->bytes >= 4;
-    if (type == SHUFFLE_INT64 || type == SHUFFLE_FLOAT64)
-        return number_is_kept(type, field->data, field->bytes);
-    return true;
-}
-
-static enum shuffle_type infer_column(struct csv_field *field, uint32_t rows, const struct shuffle_csv_options *csv)
-{
-    bool out[CANDIDATES] = {false};
-    bool any = false;
-    for (uint32_t r = 0; r < rows; r++) {
-        if (shuffle_csv_field_is_null(&field[r], csv))
-            continue;
-        any = true;
-        if (field[r].doubled)
-            shuffle_csv_undouble(&field[r], (uint8_t)csv->quote);
-        for (int c = 0; c < CANDIDATES; c++)
-            out[c] = out[c] || !fits(candidates[c], &field[r]);
+    if (head->fields != first->fields)
+        return base_error_set(error, BASE_PARSE, "the header of %s has %u columns, that of %s has %u", head->path,
+                              head->fields, first->path, first->fields);
+    for (uint32_t i = 0; i < head->fields; i++) {
+        const struct csv_field *a = &head->field[i], *b = &first->field[i];
+        char text_a[SHUFFLE_QUOTE_BYTES], text_b[SHUFFLE_QUOTE_BYTES];
+        if (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
+            return base_error_set(error, BASE_PARSE,
+                                  "column %u is \"%s\" in the header of %s, but \"%s\" in that of %s", i + 1,
+                                  shuffle_value_quote(a->data, a->bytes, text_a), head->path,
+                                  shuffle_value_quote(b->data, b->bytes, text_b), first->path);
     }
-    for (int c = 0; c < CANDIDATES && any; c++)
-        if (!out[c])
-            return candidates[c];
-    return SHUFFLE_STRING;
-}
-
-/* Gives the columns not known their types by the first rows. Rows that do not split end the sample: the scan will say
- * what is wrong with them. */
-static enum base_status infer_types(const struct shuffle_csv_options *csv, const struct head *head,
-                                    struct shuffle_schema *schema, const bool *known, struct base_error *error)
-{
-    BASE_ASSERT(schema->count > 0); /* a record has at least one field */
-    struct csv_split split = {.delimiter = (uint8_t)csv->delimiter,
-                              .quote = (uint8_t)csv->quote,
-                              .columns = schema->count,
-                              .field = malloc(sizeof(struct csv_field) * SAMPLE_ROWS * schema->count),
-                              .field_stride = SAMPLE_ROWS,
-                              .rows_max = SAMPLE_ROWS};
-    if (split.field == NULL)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a sample of %s", head->path);
-    const size_t from = csv->header ? head->record_end : head->start;
-    (void)shuffle_csv_split(&split, head->data + from, head->bytes - from, head->bytes - from, head->final);
-    for (uint32_t i = 0; i < schema->count; i++) {
-        if (known[i])
-            continue;
-        struct shuffle_field as = schema->field[i];
-        as.type = infer_column(split.field + (size_t)i * SAMPLE_ROWS, split.rows, csv);
-        char type[48];
-        shuffle_field_format_type(&as, type);
-        shuffle_field_parse_type(type, &schema->field[i], NULL); /* sets the width, too */
-    }
-    free(split.field);
     return BASE_OK;
 }
 
-/* Formats -------------------------------------------------------------------------------------------------------- */
-
-/* Does the header of every further file name the same columns in the same order? */
-static enum base_status compare_headers(const struct shuffle_relation *relation, const struct head *first,
-                                        struct base_error *error)
+static void sample_head(const struct shuffle_relation *relation, const struct head *head, struct shuffle_sample *sample)
 {
-    for (uint32_t f = 1; f < relation->file_count; f++) {
+    const size_t from = relation->csv.header ? head->record_end : head->start;
+    if (sample != NULL)
+        shuffle_sample_file(sample, &relation->csv, head->data + from, head->bytes - from, head->final);
+}
+
+/* Compares the headers of all files with the first one's, and samples their rows (unless sample is NULL). */
+static enum base_status look_at_files(const struct shuffle_relation *relation, const struct head *first,
+                                      struct shuffle_sample *sample, struct base_error *error)
+{
+    sample_head(relation, first, sample);
+    const bool header = relation->csv.header;
+    for (uint32_t f = 1; f < relation->file_count && (header || sample != NULL); f++) {
         struct head *head = malloc(sizeof *head);
         if (head == NULL)
             return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", relation->file[f].path);
         enum base_status status = read_head(relation, f, HEAD_BYTES, head, error);
-        if (status == BASE_OK && head->fields != first->fields)
-            status = base_error_set(error, BASE_PARSE, "the header of %s has %u columns, that of %s has %u", head->path,
-                                    head->fields, first->path, first->fields);
-        for (uint32_t i = 0; status == BASE_OK && i < head->fields; i++) {
-            const struct csv_field *a = &head->field[i], *b = &first->field[i];
-            char text_a[SHUFFLE_QUOTE_BYTES], text_b[SHUFFLE_QUOTE_BYTES];
-            if (a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0)
-                status = base_error_set(error, BASE_PARSE,
-                                        "column %u is \"%s\" in the header of %s, but \"%s\" in that of %s", i + 1,
-                                        shuffle_value_quote(a->data, a->bytes, text_a), head->path,
-                                        shuffle_value_quote(b->data, b->bytes, text_b), first->path);
-        }
+        if (status == BASE_OK && header)
+            status = compare_headers(head, first, error);
+        if (status == BASE_OK)
+            sample_head(relation, head, sample);
         free(head->data);
         free(head);
         if (status != BASE_OK)
             return status;
     }
     return BASE_OK;
+}
+
+/* Looks at all files; columns not known get their types from what they hold. */
+static enum base_status infer_types(const struct shuffle_relation *relation, const struct head *first,
+                                    struct shuffle_schema *schema, const bool *known, struct base_error *error)
+{
+    bool all_known = true;
+    for (uint32_t i = 0; i < schema->count; i++)
+        all_known = all_known && known[i];
+    struct shuffle_sample *sample = NULL;
+    enum base_status status = all_known ? BASE_OK : shuffle_sample_open(schema->count, &sample, error);
+    if (status == BASE_OK)
+        status = look_at_files(relation, first, sample, error);
+    for (uint32_t i = 0; i < schema->count && status == BASE_OK; i++)
+        if (!known[i])
+            shuffle_sample_type(sample, i, &schema->field[i]);
+    shuffle_sample_close(sample);
+    return status;
 }
 
 /* declared and file_schema may be NULL. */
@@ -440,9 +379,7 @@ static enum base_status resolve_csv(struct shuffle_relation *relation, const str
     if (status == BASE_OK && declared != NULL)
         status = overlay(head->path, header, declared, "the declared schema", true, &schema, known, error);
     if (status == BASE_OK)
-        status = infer_types(&relation->csv, head, &schema, known, error);
-    if (status == BASE_OK && header)
-        status = compare_headers(relation, head, error);
+        status = infer_types(relation, head, &schema, known, error);
     if (status == BASE_OK) {
         shuffle_schema_free(&relation->schema);
         relation->schema = schema;

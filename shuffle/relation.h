@@ -73,9 +73,8 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
 enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error);
 
 /* Finds the schema: `declared` (may be NULL) as text; else a header of name:type; else PATH.schema beside the first
- * file; else (CSV) inferred from the header and the first rows: bool, int64, decimal? (never), float64, date,
- * timestamp, string; every inferred column is nullable. Reads with pread; not for workers. Fixed-width files need a
- * declared schema and a size that is a multiple of the row. */
+ * file; else (CSV) inferred from the header and the first rows of the files (shuffle/sample.h). Reads with pread; not
+ * for workers. Fixed-width files need a declared schema and a size that is a multiple of the row. */
 enum base_status shuffle_relation_resolve_schema(struct shuffle_relation *relation, const char *declared,
                                                  struct base_error *error);
 

@@ -54,6 +54,7 @@ struct shuffle_field {
     char name[SHUFFLE_NAME_BYTES_MAX + 1]; /* UTF-8 or any bytes but NUL */
     enum shuffle_type type;
     bool nullable;
+    bool inferred;            /* the type was guessed from the first rows: texts it would change are refused */
     uint8_t precision, scale; /* DECIMAL only */
     uint32_t width;           /* bytes of the fixed slot: the type's, n of binary(n), 4 for STRING and BINARY */
 };
@@ -81,6 +82,7 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
 void shuffle_field_format_type(const struct shuffle_field *field, char *text);
 /* Index of the column of that exact name, or -1. */
 int shuffle_schema_find(const struct shuffle_schema *schema, const char *name);
+/* Are names and types the same? Where they come from does not count. */
 bool shuffle_schema_equal(const struct shuffle_schema *a, const struct shuffle_schema *b);
 
 static inline bool shuffle_type_variable(enum shuffle_type type)

@@ -27,6 +27,10 @@ const char *shuffle_value_parse(const struct shuffle_field *field, const uint8_t
 /* A binary of any length: to has room for bytes / 2; *made is its length. to may be text itself. */
 const char *shuffle_value_parse_binary(const uint8_t *text, size_t bytes, uint8_t *to, uint32_t *made);
 
+/* Is `value`, which shuffle_value_parse made of text, written as the same text again, and equal to no value of another
+ * text? Every type but STRING and BINARY. */
+bool shuffle_value_kept(const struct shuffle_field *field, const uint8_t *text, size_t bytes, const uint8_t *value);
+
 /* Integers alone, for loops over a column. False: let shuffle_value_parse say why. */
 bool shuffle_value_scan_int64(const uint8_t *text, size_t bytes, int64_t *value);
 

@@ -79,6 +79,10 @@ def bad_values(cluster):
             refused(cluster, ["number.csv:%d:" % (at + 2), "id", "12x4", "int64"], path, "--morsel-bytes", morsel)
     path = write(lab, "bad/inferred.csv", b"id,name\n" + b"7,a\n" * 5000 + b"x7,b\n")
     refused(cluster, ["inferred.csv:5002:", "id", "x7"], path)
+    for plain, late, becomes in (("10001", "02134", "2134"), ("1.5", "1.10", "1.1"), ("true", "t", "true")):
+        rows = "".join("%s,%d\n" % (plain, i) for i in range(5000))
+        path = write(lab, "bad/late.csv", ("id,n\n%s%s,5000\n" % (rows, late)).encode())
+        refused(cluster, ["late.csv:5002:", '"%s" would become "%s"' % (late, becomes), '"id:string?"'], path)
     for kind, text in (("int8", "300"), ("date", "2026-02-30"), ("decimal(5,2)", "1.234"), ("bool", "maybe"),
                        ("uint16", "-1"), ("float64", "1.5.2"), ("timestamp", "2026-01-01 25:00"), ("binary", "\\x0")):
         path = write(lab, "bad/typed.csv", b"id,v\n1,\n2,%s\n" % text.encode())

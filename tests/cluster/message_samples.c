@@ -191,6 +191,7 @@ static void sample_relation(struct shuffle_relation *relation)
     if (shuffle_schema_parse("id:int64,name:string?,price:decimal(12,2),raw:binary(7)", &relation->schema, &error) !=
         BASE_OK)
         abort();
+    relation->schema.field[0].inferred = true;
     relation->file = calloc(2, sizeof *relation->file);
     if (!relation->file)
         abort();

@@ -233,6 +233,9 @@ static void test_plan_fields(void **state)
     for (int side = 0; side < 2; side++) {
         assert_true(shuffle_schema_equal(&a->side[side].schema, &b->side[side].schema));
         assert_true(shuffle_schema_equal(&a->side[side].relation.schema, &b->side[side].relation.schema));
+        for (uint32_t i = 0; i < a->side[side].relation.schema.count; i++)
+            assert_int_equal(a->side[side].relation.schema.field[i].inferred,
+                             b->side[side].relation.schema.field[i].inferred);
         assert_memory_equal(a->side[side].project, b->side[side].project,
                             a->side[side].project_count * sizeof(uint32_t));
         assert_int_equal(a->side[side].key.part[0].class, b->side[side].key.part[0].class);

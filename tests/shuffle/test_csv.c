@@ -346,6 +346,59 @@ static void test_value_errors(void **state)
     assert_text("\"\\xabc\" is not binary");
 }
 
+/* Behind the sample an inferred column takes no text that it would change; a declared one does. */
+static void test_late_texts(void **state)
+{
+    struct harness *harness = *state;
+    static const char *const cases[][3] = {
+        {"10001", "02134",
+         "would become \"2134\": declare the column, \"k:string?\" to keep its texts or \"k:int64?\""},
+        {"1", "12345678901234567", NULL},
+        {"1", "-0", "would become \"0\""},
+        {"1", "+1", "would become \"1\""},
+        {"1", "-12", NULL},
+        {"1", "000000000000000000000012", "would become \"12\""},
+        {"1", "1.0",
+         "is not an integer: correct it, or declare the column, such as \"k:decimal(19,0)?\" or \"k:string?\""},
+        {"1", "2.50", "such as \"k:decimal(20,1)?\" or \"k:string?\""},
+        {"1", "12345678901234567890", "such as \"k:decimal(20,0)?\" or \"k:string?\""},
+        {"1", "zip", "such as \"k:string?\", with"},
+        {"1.5", "1.10", "would become \"1.1\""},
+        {"1.5", "007.5", "would become \"7.5\""},
+        {"1.5", "-0", "would become \"0\""},
+        {"1.5", "9007199254740993", "would become \"9007199254740992\""},
+        {"1.5", "12345678901234567890.123", "would become \"1.2345678901234567e+19\""},
+        {"1.5", "2", NULL},
+        {"true", "t", "would become \"true\""},
+        {"true", "1", "would become \"true\""},
+        {"2026-01-01", "+2026-01-02", "would become \"2026-01-02\""},
+        {"2026-01-01", "2026-01-02 10:00", "such as \"k:timestamp?\" or \"k:string?\""},
+        {"2026-01-01 10:00:00", "2026-01-02", "would become \"2026-01-02 00:00:00\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct text data = {0};
+        text_printf(&data, "k,n\n");
+        for (int r = 0; r < 1100; r++)
+            text_printf(&data, "%s,%d\n", cases[i][0], r);
+        text_printf(&data, "%s,1100\n", cases[i][1]);
+        const char *path = harness_write(harness, "t.csv", data.data, data.bytes);
+        struct base_error error = {0};
+        struct shuffle_relation relation;
+        struct text rows = {0};
+        const struct harness_scan how = {.morsel_bytes = 700, .block_bytes = 256};
+        assert_ok(harness_relation(path, NULL, &relation, &error));
+        const enum base_status status = harness_scan(harness, &relation, &how, &rows, &error);
+        assert_int_equal(status, cases[i][2] == NULL ? BASE_OK : BASE_PARSE);
+        if (cases[i][2] != NULL) {
+            assert_text("t.csv:1102: column \"k\" (");
+            assert_text(cases[i][2]);
+        }
+        free(rows.data);
+        shuffle_relation_free(&relation);
+        free(data.data);
+    }
+}
+
 /* A quote left open early in a large file must not take memory for the whole of it. */
 static void test_open_quote_is_bounded(void **state)
 {
@@ -476,6 +529,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_null_options, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_late_texts, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_open_quote_is_bounded, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_large_field, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_wide_columns, harness_setup, harness_teardown),

