@@ -341,6 +341,7 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
     case CLUSTER_MESSAGE_REFUSED:
     case CLUSTER_MESSAGE_ANSWER:
     case CLUSTER_MESSAGE_FAILED:
+    case CLUSTER_MESSAGE_CUT:
         return wire_put_error(scratch, &message->answer.error);
     case CLUSTER_MESSAGE_SUBMIT:
         return put_submit(scratch, &message->submit);
@@ -502,7 +503,8 @@ static void get_message(struct wire_reader *reader, const Wire__Envelope *envelo
     case CLUSTER_MESSAGE_REFUSED:
     case CLUSTER_MESSAGE_ANSWER:
     case CLUSTER_MESSAGE_FAILED:
-        /* The three share their form in the union of either struct. */
+    case CLUSTER_MESSAGE_CUT:
+        /* They share their form in the union of either struct. */
         wire_get_error(reader, envelope->refused, &message->answer.error);
         break;
     case CLUSTER_MESSAGE_BEAT:

@@ -486,6 +486,11 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         on_failed(c, member, &message->failed.error);
         return;
     }
+    if (message->kind == CLUSTER_MESSAGE_CUT) {
+        if (job->phase != CLUSTER_PHASE_COMMIT && job->phase != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
+            on_failed(c, member, &message->cut.error);
+        return;
+    }
     if (job->phase == CLUSTER_PHASE_ABORT)
         return; /* sent before the node heard of it */
     if (message->kind == CLUSTER_MESSAGE_NODE_PROGRESS) {

@@ -5,10 +5,10 @@
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
  *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP,
- * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CLOSED. All of them carry the job's number. A job that
- * measures the network has MEASURE -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT
- * for each step, before the REPORT. heartbeat
- * BEAT both ways
+ * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of connections, which are nothing to a job
+ * whose rows have all arrived), CLOSED. All of them carry the job's number. A job that measures the network has MEASURE
+ * -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT for each step, before the REPORT.
+ * heartbeat BEAT both ways
  *
  * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A
  * message made to be sent borrows what it points to, and is not freed. */
@@ -75,7 +75,8 @@ const char *cluster_build_id(void);
     X(MEASURE)                                                                                                         \
     X(MEASURED)                                                                                                        \
     X(SCHEDULE)                                                                                                        \
-    X(MEASUREMENT)
+    X(MEASUREMENT)                                                                                                     \
+    X(CUT)
 
 enum cluster_message_kind {
 #define X(name) CLUSTER_MESSAGE_##name,
@@ -290,7 +291,7 @@ struct cluster_jobs {
     struct cluster_job_entry *entry; /* newest last */
 };
 
-struct cluster_answer { /* also REFUSED and FAILED */
+struct cluster_answer { /* also REFUSED, FAILED and CUT */
     struct base_error error;
 };
 
@@ -398,7 +399,7 @@ struct cluster_message {
     union {
         struct cluster_hello hello;
         struct cluster_welcome welcome;
-        struct cluster_answer refused, failed, answer;
+        struct cluster_answer refused, failed, cut, answer;
         struct cluster_beat beat;
         struct cluster_submit submit;
         struct cluster_progress progress;

@@ -275,7 +275,7 @@ static void node_event(struct node *node, enum node_watch what)
 
 static uint64_t node_deadline_ns(const struct node *node)
 {
-    uint64_t deadline_ns = node->job.running ? node->progress_ns : UINT64_MAX;
+    uint64_t deadline_ns = node->job.looking ? node->progress_ns : UINT64_MAX;
     if (!node->link && node_job_idle(&node->job))
         deadline_ns = base_min_u64(deadline_ns, node->connect_ns);
     if (node->link)
@@ -296,7 +296,7 @@ static void node_time(struct node *node, uint64_t now_ns)
     }
     if (!node->link && !node->stopping && node_job_idle(&node->job) && now_ns >= node->connect_ns)
         node_connect(node, now_ns);
-    if (node->job.running && now_ns >= node->progress_ns) {
+    if (node->job.looking && now_ns >= node->progress_ns) {
         node_job_progress(&node->job);
         if (node->watch)
             node_job_look(&node->job, node->watch);
@@ -389,7 +389,7 @@ static enum base_status node_open(struct node *node, struct base_error *error)
         status = node_watch(node, node->signal_fd, EPOLLIN, NODE_WATCH_SIGNAL, error);
     struct base_error why;
     if (status == BASE_OK && cluster_path_watch_open(&node->watch, &why) != BASE_OK)
-        base_log_warn("%s: a way cut between two live nodes is noticed late", why.text);
+        base_log_warn("%s: a path cut between two live nodes is noticed late", why.text);
     node->job = (struct node_job){.node_name = config->name,
                                   .crew = node->crew,
                                   .workers = config->workers,

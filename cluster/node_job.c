@@ -78,6 +78,7 @@ static void on_commit(struct node_job *job, uint64_t id, const struct cluster_co
 {
     char name[32];
     struct base_error error;
+    job->looking = false;
     join_plan_job_name(id, name);
     if (shuffle_publish_commit(commit->out, name, commit->first, commit->count, commit->extension, &error) != BASE_OK) {
         say_failed(job, id, &error);
@@ -386,7 +387,7 @@ static void forget(struct node_job *job)
     job->node = NULL;
     job->address = NULL;
     job->node_count = job->address_count = job->sides = 0;
-    job->prepared = job->releasing = job->finished = job->running = job->abort = false;
+    job->prepared = job->releasing = job->finished = job->running = job->looking = job->abort = false;
     job->id = 0;
 }
 
@@ -419,7 +420,7 @@ static void release(struct node_job *job, bool abort)
     if (job->releasing)
         return;
     job->releasing = true;
-    job->running = false;
+    job->running = job->looking = false;
     job->abort = abort;
     if (job->prepared)
         cluster_crew_release(job->crew, abort); /* -> CLOSED */
@@ -458,7 +459,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         return;
     if (event->kind == CLUSTER_CREW_FAILED) {
         /* Also while aborting: others may have told first how they felt it, and this is why. */
-        job->running = false;
+        job->running = job->looking = false;
         base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
         say_failed(job, job->id, &event->error);
     } else if (event->kind == CLUSTER_CREW_LOW) {
@@ -507,7 +508,7 @@ static const char *node_at(const struct node_job *job, const struct net_address 
 
 void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
 {
-    if (!job->prepared || job->releasing)
+    if (!job->looking)
         return;
     bool cut;
     struct net_address peer;
@@ -522,13 +523,14 @@ void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
         return;
     char text[64];
     net_address_format(&peer, text);
-    job->running = false;
-    base_error_set(&error, BASE_TIMEOUT,
-                   "the way to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
+    job->running = job->looking = false;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CUT};
+    base_error_set(&message.cut.error, BASE_TIMEOUT,
+                   "the path to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
                    "cables, switches and packet filters between them",
                    node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
-    base_log_warn("job %llu: %s", (unsigned long long)job->id, error.text);
-    say_failed(job, job->id, &error);
+    base_log_warn("job %llu: %s", (unsigned long long)job->id, message.cut.error.text);
+    say(job, &message);
 }
 
 static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
@@ -538,7 +540,7 @@ static enum base_status start(struct node_job *job, const struct cluster_start *
     enum base_status status = on_lend(job, &order->lend, error);
     if (status == BASE_OK)
         status = cluster_crew_start(job->crew, order->pass, error);
-    job->running = status == BASE_OK;
+    job->running = job->looking = status == BASE_OK;
     return status;
 }
 

@@ -41,6 +41,7 @@ struct node_job {
     bool releasing, abort;
     bool finished; /* parts are durable: only the coordinator's decision says what becomes of them */
     bool running;  /* a pass runs */
+    bool looking;  /* others may wait for what this node has sent: from the first pass until all nodes have finished */
     uint32_t node_count;
     struct join_node *node;
     struct net_address *address; /* data address of every worker */

@@ -11,15 +11,15 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 
 enum { PATH_BUFFER_BYTES = 64 << 10 };
-
-/* States in which data may be under way. */
-#define PATH_STATES ((1u << TCP_ESTABLISHED) | (1u << TCP_FIN_WAIT1) | (1u << TCP_CLOSE_WAIT) | (1u << TCP_LAST_ACK))
 
 struct cluster_path_watch {
     int fd;
     uint32_t sequence; /* of the dump asked for last: the rest of one that was given up is not taken for it */
+    uint64_t suspect;  /* cookie of a connection that looked cut the last time; 0: none */
+    uint64_t suspected_ns;
     _Alignas(struct nlmsghdr) uint8_t buffer[PATH_BUFFER_BYTES];
 };
 
@@ -27,8 +27,9 @@ struct path_search {
     const struct net_address *own, *others;
     uint32_t own_count, others_count;
     struct cluster_path_sum *sum; /* NULL: cuts are looked for */
-    bool cut;
-    struct net_address peer;
+    uint64_t suspect;             /* known from before: preferred to others */
+    uint64_t found;               /* cookie of a connection that looks cut; 0: none */
+    struct net_address peer;      /* of found */
 };
 
 enum base_status cluster_path_watch_open(struct cluster_path_watch **watch, struct base_error *error)
@@ -90,11 +91,13 @@ static bool among(const struct net_address *address, const struct net_address *l
     return false;
 }
 
-/* Unacknowledged, repeated, and silent. A closed window shows as probes instead, and has nothing unacknowledged. */
-static bool lost_its_way(const struct tcp_info *info)
+/* Data or window probes that were repeated without an answer, and nothing else acknowledged meanwhile. A receiver that
+ * keeps its window closed answers every probe: the kernel then counts none, however long ago the last answer was. */
+static bool seems_cut(const struct tcp_info *info)
 {
-    return info->tcpi_unacked > 0 && info->tcpi_retransmits >= CLUSTER_PATH_REPEATS_MIN && info->tcpi_probes == 0 &&
-           info->tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS;
+    const bool data = info->tcpi_unacked > 0 && info->tcpi_retransmits >= CLUSTER_PATH_REPEATS_MIN;
+    const bool probes = info->tcpi_probes >= CLUSTER_PATH_REPEATS_MIN;
+    return (data || probes) && info->tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS;
 }
 
 static uint32_t smaller(uint32_t known, uint32_t value)
@@ -114,9 +117,6 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
     const struct inet_diag_msg *message = NLMSG_DATA(header);
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof *message))
         return;
-    /* Those that are closing are an earlier job's, and will be gone when it is asked again. */
-    if (search->sum && message->idiag_state != TCP_ESTABLISHED)
-        return;
     struct tcp_info info;
     memset(&info, 0, sizeof info);
     const uint8_t *at = (const uint8_t *)(message + 1), *end = (const uint8_t *)header + header->nlmsg_len;
@@ -132,7 +132,7 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
         const size_t step = base_align_up(attribute.nla_len, NLA_ALIGNTO);
         at += step < (size_t)(end - at) ? step : (size_t)(end - at);
     }
-    if (!search->sum && !lost_its_way(&info))
+    if (!search->sum && !seems_cut(&info))
         return;
     const struct net_address from = diag_address(message->idiag_family, message->id.idiag_src, message->id.idiag_sport);
     const struct net_address to = diag_address(message->idiag_family, message->id.idiag_dst, message->id.idiag_dport);
@@ -143,8 +143,11 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
         add_to(search->sum, &info);
         return;
     }
-    search->cut = true;
-    search->peer = to;
+    const uint64_t cookie = (uint64_t)message->id.idiag_cookie[1] << 32 | message->id.idiag_cookie[0];
+    if (search->found == 0 || cookie == search->suspect) {
+        search->found = cookie;
+        search->peer = to;
+    }
 }
 
 /* Reads one dump to its end. */
@@ -187,7 +190,8 @@ static enum base_status dump(struct cluster_path_watch *watch, uint8_t family, s
              .request = {.sdiag_family = family,
                          .sdiag_protocol = IPPROTO_TCP,
                          .idiag_ext = 1u << (INET_DIAG_INFO - 1),
-                         .idiag_states = PATH_STATES}};
+                         /* Those that are closing are an earlier job's: this one's stay open until it is released. */
+                         .idiag_states = 1u << TCP_ESTABLISHED}};
     if (send(watch->fd, &ask, sizeof ask, 0) != (ssize_t)sizeof ask)
         return base_error_set_errno(error, errno, "asking the kernel about connections");
     return read_dump(watch, search, error);
@@ -197,13 +201,18 @@ enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const
                                          uint32_t own_count, const struct net_address *others, uint32_t others_count,
                                          bool *cut, struct net_address *peer, struct base_error *error)
 {
-    struct path_search search = {.own = own, .own_count = own_count, .others = others, .others_count = others_count};
+    struct path_search search = {
+        .own = own, .own_count = own_count, .others = others, .others_count = others_count, .suspect = watch->suspect};
     const uint8_t family = own_count > 0 ? (uint8_t)own[0].any.sa_family : AF_INET;
     const enum base_status status = dump(watch, family, &search, error);
     if (status != BASE_OK)
         return status;
-    *cut = search.cut;
-    if (search.cut)
+    const uint64_t now_ns = base_clock_now_ns();
+    if (search.found != watch->suspect)
+        watch->suspected_ns = now_ns;
+    watch->suspect = search.found;
+    *cut = search.found != 0 && now_ns - watch->suspected_ns >= CLUSTER_PATH_CONFIRM_NS;
+    if (*cut)
         *peer = search.peer;
     return BASE_OK;
 }

@@ -389,6 +389,85 @@ def way_cut(cluster):
     cases_input.runs(cluster)
 
 
+class Cut:
+    """Cuts the paths of these pairs of nodes, both ways, as nearly at once as processes start; repair() undoes it."""
+
+    def __init__(self, cluster, pairs):
+        self.name, self.there = cluster.name, collections.defaultdict(list)
+        address = {member["name"]: member["address"] for member in cluster.status()}
+        for a, b in pairs:
+            self.there[a].append(address[b])
+            self.there[b].append(address[a])
+
+    def change(self, verb):
+        running = [(subprocess.Popen(["ip", "-n", "millrace-%s-%s" % (self.name, here), "-batch", "-"],
+                                     stdin=subprocess.PIPE, text=True),
+                    "".join("route %s blackhole %s/32\n" % (verb, address) for address in addresses))
+                   for here, addresses in self.there.items()]
+        for process, lines in running:
+            process.communicate(lines)
+            expect(process.returncode == 0, "ip -batch:", lines)
+
+    def cut(self):
+        self.change("add")
+
+    def repair(self):
+        self.change("del")
+
+
+def busiest(cluster, seconds=0.5):
+    """The node that used most of the processor meanwhile."""
+    def ticks(name):
+        with open("/proc/%d/stat" % cluster.pid(name)) as file:
+            words = file.read().rsplit(")", 1)[1].split()
+        return int(words[11]) + int(words[12])
+    names = ["n%d" % (i + 1) for i in range(cluster.nodes)]
+    before = {name: ticks(name) for name in names}
+    time.sleep(seconds)
+    return max(names, key=lambda name: ticks(name) - before[name])
+
+
+def path_cut_behind_a_closed_window(cluster, engine):
+    """All rows have one key, so one worker is busy and the others wait to send to it. Nothing is unacknowledged then: only
+    window probes without an answer tell that the path is cut."""
+    baseline = Baseline(cluster)
+    job = cluster.start("join", "--left", "gen:rows=400,row=16,keys=one", "--right", "gen:rows=4M,row=500,keys=one", "--on",
+                        "key=key", "--select", "left.key,right.payload", "--engine", engine)
+    await_phase(cluster, job, "probing")
+    busy = busiest(cluster)
+    other = "n1" if busy != "n1" else "n2"
+    paths = Cut(cluster, [(busy, other)])
+    since = time.monotonic()
+    paths.cut()
+    try:
+        report = fails(cluster, job, since, [busy], within=20.0)
+        expect(other in report["error"], other, "is not named:", report["error"])
+        baseline.expect_free(time.monotonic())
+    finally:
+        paths.repair()
+    cases_input.runs(cluster)
+
+
+def flap_at_the_end(cluster):
+    """All paths are cut for a while, beginning when a job is about to end: that job ends, whatever it was doing, and the
+    next one is right. Connections of the job before, which the kernel goes on to close, are nothing to it."""
+    words = ["shuffle", "--in", "gen:rows=3M,row=64", "--by", "key"]
+    usual = min(cluster.job(*words)["seconds"] for _ in range(3))
+    names = ["n%d" % (i + 1) for i in range(cluster.nodes)]
+    paths = Cut(cluster, [(a, b) for a in names for b in names if a < b])
+    ends = collections.Counter()
+    for before_end in (0.08, 0.05, 0.03, 0.01):
+        job = cluster.start(*words)
+        time.sleep(max(0, usual - before_end))
+        paths.cut()
+        time.sleep(3.5)
+        paths.repair()
+        ends[job.process.wait(timeout=30 * cluster.lab.patience)] += 1
+        job.finish(job.process.returncode)
+        expect_equal(cluster.job(*words)["rows"], 3000000, "rows")
+    cluster.lab.note("exit codes: %s" % dict(ends))
+
+
 def link_down(cluster):
     """A node loses its network in the middle of a job and gets it back."""
     baseline = Baseline(cluster)

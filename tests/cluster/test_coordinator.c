@@ -308,6 +308,49 @@ static void test_echo_without_death_is_told(void **state)
     rig_close(rig);
 }
 
+/* A node that has finished its share says that what it sent is not acknowledged: others wait for it. */
+static void test_cut_after_finishing(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 9, 4);
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_LEND);
+    struct cluster_message cut = {.kind = CLUSTER_MESSAGE_CUT, .job = client->job};
+    base_error_set(&cut.cut.error, BASE_TIMEOUT, "the path to node n3 is cut");
+    rig_node_say(rig, 0, &cut);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_TIMEOUT);
+    assert_names(client, "node n1: the path to node n3 is cut");
+    rig_close(rig);
+}
+
+/* All rows have arrived: a path that is cut now is nothing to the job, least of all a failure to publish. */
+static void test_cut_while_ending(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind late[] = {CLUSTER_MESSAGE_COMMIT, CLUSTER_MESSAGE_PUBLISH,
+                                                     CLUSTER_MESSAGE_RELEASE};
+    for (uint32_t i = 0; i < sizeof late / sizeof *late; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 500 + i, 4);
+        struct rig_client *client = stand_still(rig, late[i]);
+        struct cluster_message cut = {.kind = CLUSTER_MESSAGE_CUT, .job = client->job};
+        base_error_set(&cut.cut.error, BASE_TIMEOUT, "the path to node n3 is cut");
+        rig_node_say(rig, 0, &cut);
+        rig_run(rig, 10 * BASE_NS_PER_MS);
+        assert_false(client->reported);
+        rig->node[2].mute[late[i]] = false;
+        struct cluster_message done = {.kind = late[i] == CLUSTER_MESSAGE_COMMIT    ? CLUSTER_MESSAGE_COMMITTED
+                                               : late[i] == CLUSTER_MESSAGE_PUBLISH ? CLUSTER_MESSAGE_PUBLISHED
+                                                                                    : CLUSTER_MESSAGE_CLOSED,
+                                       .job = client->job,
+                                       .step = {.step = JOIN_STEP_CLOSED}};
+        rig->node[2].committed[client->job] = true;
+        rig_node_say(rig, 2, &done);
+        assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_OK);
+        rig_close(rig);
+    }
+}
+
 /* A node that is alive but does not let go of its job is taken for lost, so that the next job can run. */
 static void test_stuck_release(void **state)
 {
@@ -780,6 +823,8 @@ int main(void)
         cmocka_unit_test(test_failure_in_every_phase),
         cmocka_unit_test(test_echo_is_explained),
         cmocka_unit_test(test_echo_without_death_is_told),
+        cmocka_unit_test(test_cut_after_finishing),
+        cmocka_unit_test(test_cut_while_ending),
         cmocka_unit_test(test_stuck_release),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_out_of_turn),
