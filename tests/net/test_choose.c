@@ -11,6 +11,11 @@
 #include "net/rung.h"
 
 #define GIB (UINT64_C(1) << 30)
+/* Bytes of a row and of a message, connections, bytes expected on each; the chunks are left to be chosen. */
+#define TRAFFIC(row, frame, count, each)                                                                               \
+    {                                                                                                                  \
+        .row_bytes = (row), .frame_bytes = (frame), .connections = (count), .connection_bytes = (each)                 \
+    }
 
 struct choice_case {
     const char *name;
@@ -26,7 +31,7 @@ static const struct net_engine_choice automatic = {.kind = NET_ENGINE_AUTO};
 
 static const struct choice_case cases[] = {
     {.name = "first job: zero-copy is tried",
-     .traffic = {16, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 2, GIB),
      .uring = true,
      .multishot = true,
      .zc = true,
@@ -34,7 +39,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "zero-copy send is tried"},
     {.name = "the kernel copied: off",
-     .traffic = {16, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 2, GIB),
      .experience = {.zc_sends = 100, .zc_copied = 100},
      .uring = true,
      .multishot = true,
@@ -43,7 +48,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "zero-copy send is off: of 100 before 100 were copied"},
     {.name = "no memory to account for it: connections gave it up",
-     .traffic = {16, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 2, GIB),
      .experience = {.zc_off = 2},
      .uring = true,
      .multishot = true,
@@ -51,7 +56,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "of 0 before 0 were copied, 2 connections gave it up"},
     {.name = "half copied is not most",
-     .traffic = {16, 8 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 8 << 10, 2, GIB),
      .experience = {.zc_sends = 100, .zc_copied = 50},
      .uring = true,
      .multishot = true,
@@ -60,7 +65,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "zero-copy send works"},
     {.name = "too few sends to know",
-     .traffic = {16, 8 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 8 << 10, 2, GIB),
      .experience = {.zc_sends = 3, .zc_copied = 3},
      .uring = true,
      .multishot = true,
@@ -69,7 +74,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "is tried"},
     {.name = "a card, large messages: one-shot",
-     .traffic = {4096, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(4096, 64 << 10, 2, GIB),
      .experience = {.zc_sends = 1000, .zc_copied = 1},
      .uring = true,
      .multishot = false,
@@ -78,7 +83,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "one-shot receive"},
     {.name = "a card, messages below 13 KiB: multishot",
-     .traffic = {64, 12 << 10, 2, GIB},
+     .traffic = TRAFFIC(64, 12 << 10, 2, GIB),
      .experience = {.zc_sends = 1000, .zc_copied = 1},
      .uring = true,
      .multishot = true,
@@ -87,7 +92,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "multishot receive"},
     {.name = "a small job does not pin memory",
-     .traffic = {16, 64 << 10, 2, 1000},
+     .traffic = TRAFFIC(16, 64 << 10, 2, 1000),
      .uring = true,
      .multishot = true,
      .zc = false,
@@ -95,7 +100,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "too little to send"},
     {.name = "many connections: more chunks, the same memory",
-     .traffic = {16, 64 << 10, 60, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 60, GIB),
      .experience = {.zc_sends = 100, .zc_copied = 100},
      .uring = true,
      .multishot = true,
@@ -104,7 +109,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 128,
      .words = "over 60 connections"},
     {.name = "starved: more chunks",
-     .traffic = {16, 64 << 10, 5, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 5, GIB),
      .experience = {.zc_sends = 100, .zc_copied = 100, .receives = 5000, .receive_starved = 1000},
      .uring = true,
      .multishot = true,
@@ -113,7 +118,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 64,
      .words = "64 chunks of 32 KiB"},
     {.name = "one busy connection that fills its chunks: larger ones",
-     .traffic = {4096, 64 << 10, 1, GIB},
+     .traffic = TRAFFIC(4096, 64 << 10, 1, GIB),
      .experience =
          {.zc_sends = 100, .zc_copied = 100, .receives = 5000, .received_bytes = 99, .receive_capacity_bytes = 100},
      .uring = true,
@@ -123,7 +128,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 16,
      .words = "16 chunks of 128 KiB"},
     {.name = "less than a row for each: no message is smaller than a row",
-     .traffic = {16, 64 << 10, 5, 4},
+     .traffic = TRAFFIC(16, 64 << 10, 5, 4),
      .uring = true,
      .multishot = true,
      .zc = false,
@@ -131,7 +136,7 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "for rows of 16 B in messages of 16 B"},
     {.name = "no zero-copy send",
-     .traffic = {16, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 2, GIB),
      .missing = NET_FEATURE_SEND_ZC,
      .uring = true,
      .multishot = true,
@@ -140,13 +145,13 @@ static const struct choice_case cases[] = {
      .chunk_count = 32,
      .words = "no zero-copy send here"},
     {.name = "no io_uring",
-     .traffic = {16, 64 << 10, 2, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 2, GIB),
      .missing = NET_FEATURE_URING,
      .chunk_bytes = 64 << 10,
      .chunk_count = 32,
      .words = "epoll"},
     {.name = "one node",
-     .traffic = {16, 64 << 10, 0, GIB},
+     .traffic = TRAFFIC(16, 64 << 10, 0, GIB),
      .uring = true,
      .multishot = true,
      .zc = false,
