@@ -1,5 +1,5 @@
 /* Whole joins on the simulated engine: every answer right, nothing missing at the end, under hundreds of seeds.
- * MILLRACE_SIM_SEEDS=N runs more; MILLRACE_SIM_SEED=S runs one again. */
+ * MILLRACE_SIM_SEEDS=N runs N of them, MILLRACE_SIM_AFTER=M those after the first M, MILLRACE_SIM_SEED=S one again. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -133,7 +133,8 @@ static void test_answers(void **state)
         return;
     }
     const uint64_t seeds = setting("MILLRACE_SIM_SEEDS", SEEDS_DEFAULT);
-    for (uint64_t seed = 1; seed <= seeds; seed++)
+    const uint64_t after = setting("MILLRACE_SIM_AFTER", 0);
+    for (uint64_t seed = after + 1; seed <= after + seeds; seed++)
         run_seed(seed);
 }
 
@@ -143,8 +144,9 @@ static void test_faults(void **state)
 {
     (void)state;
     const uint64_t seeds = setting("MILLRACE_SIM_SEEDS", SEEDS_DEFAULT) / 3;
+    const uint64_t after = 1000000 + setting("MILLRACE_SIM_AFTER", 0);
     uint32_t failed = 0;
-    for (uint64_t seed = 1000001; seed <= 1000000 + seeds; seed++) {
+    for (uint64_t seed = after + 1; seed <= after + seeds; seed++) {
         struct base_random random;
         base_random_seed(&random, seed);
         const struct expectation expected = write_inputs(&random);
