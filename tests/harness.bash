@@ -36,6 +36,30 @@ expect()
     }
 }
 
+# How long an `up` waits for its nodes: the default is for people.
+# shellcheck disable=SC2034 # used by suites
+UP_SECONDS=300
+
+# await COMMAND...: waits until the command succeeds. Its limit is for what hangs: no machine is that slow.
+await()
+{
+    local tries
+    for tries in {1..3000}; do
+        ! "$@" || return 0
+        sleep 0.05
+    done
+    echo "still not so after $tries looks: $*"
+    return 1
+}
+
+# gone PID: whether the process has ended. One that nobody reaps counts as gone.
+gone()
+{
+    local stat
+    stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 0
+    [[ ${stat##*) } == [ZX]* ]]
+}
+
 # skip WORDS: one test that cannot run here, and why.
 skip()
 {

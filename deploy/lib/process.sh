@@ -69,7 +69,7 @@ process_start()
         exec "$@"' millraced-start "$BOOT_ID_FILE" "$pid_file" "$@" \
         </dev/null >>"$log" 2>&1 &
     child=$!
-    for ((tries = 0; tries < 500; tries++)); do
+    for ((tries = 0; tries < 6000; tries++)); do
         [ -e "$pid_file" ] && return 0
         kill -0 "$child" 2>/dev/null || break
         sleep 0.01

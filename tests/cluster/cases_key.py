@@ -23,9 +23,9 @@ class Place:
         self.net = "10.77.0." if lab.root else "127.0.0."
         self.coordinator = self.net + ("1:7400" if lab.root else "1:%d" % (20000 + os.getpid() % 10000))
         if lab.root:
-            self.holder = self.popen(["unshare", "--net", "sleep", "600"])
+            self.holder = self.popen(["unshare", "--net", "sleep", "infinity"])
             self.prefix = ["nsenter", "--target", str(self.holder.pid), "--net"]
-            until = time.monotonic() + 10 * lab.patience
+            until = time.monotonic() + lab.limit(10)
             while os.readlink("/proc/%d/ns/net" % self.holder.pid) == os.readlink("/proc/self/ns/net"):
                 expect(time.monotonic() < until, "no network namespace")
                 time.sleep(0.01)
@@ -49,7 +49,7 @@ class Place:
     def end(self, process, number=signal.SIGTERM):
         process.send_signal(number)
         try:
-            return process.wait(10 * self.lab.patience)
+            return process.wait(self.lab.limit(10))
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -59,7 +59,7 @@ class Place:
 
     def run(self, *words, code=0, **options):
         done = subprocess.run([*self.prefix, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=30 * self.lab.patience, **options)
+                              timeout=self.lab.limit(30), **options)
         expect(done.returncode == code, words, "ended with", done.returncode, done.stdout, done.stderr)
         return done
 
@@ -100,9 +100,9 @@ class Place:
         return self
 
     def settle(self, probe, words, seconds=8):
-        until = time.monotonic() + seconds * self.lab.patience
+        until = time.monotonic() + self.lab.limit(seconds)
         while not probe():
-            expect(time.monotonic() < until, "not within %d s: %s" % (seconds, words),
+            expect(time.monotonic() < until, "not within %d s: %s" % (self.lab.limit(seconds), words),
                    *("\n%s:\n%s" % (name, self.log(name)) for name in self.logs))
             time.sleep(0.05)
 
@@ -152,7 +152,7 @@ def a_key_lets_in(lab):
         begin = time.monotonic()
         says(place.client("nodes", key=place.other_key, code=3).stderr, place.coordinator, "has another key")
         says(place.client("nodes", code=3).stderr, "has a key", "--key=FILE or MILLRACE_KEY")
-        expect(time.monotonic() - begin < 2 * lab.patience, "refusals took", time.monotonic() - begin, "s")
+        expect(time.monotonic() - begin < lab.limit(2), "refusals took", time.monotonic() - begin, "s")
         report = strict_json(place.client("join", "--left", "gen:rows=1", "--right", "gen:rows=1", "--on", "key=key",
                                           "--json", key=place.other_key, code=3).stdout)
         says(report["error"], "has another key")
@@ -239,7 +239,7 @@ def crowd_at_the_door(lab, count, seconds):
                 begin = time.monotonic()
                 expect_equal(sorted(place.ready(place.key)), ["n1", "n2", "n3"], "nodes")
                 place.join(place.key)
-                expect(time.monotonic() - begin < 3 * lab.patience, "a question and a job took",
+                expect(time.monotonic() - begin < lab.limit(3), "a question and a job took",
                        time.monotonic() - begin, "s")
                 rounds += 1
             came = int(crowd.stdout.read().split()[-1])
@@ -277,7 +277,7 @@ def a_caller_that_drips(lab):
     with Place(lab) as place:
         place.up(place.key)
         seconds = float(place.run(sys.executable, "-c", DRIP, place.coordinator).stdout)
-        expect(1.5 < seconds < 3 * lab.patience, "thrown out after", seconds, "s")
+        expect(1.5 < seconds < lab.limit(3), "thrown out after", seconds, "s")
 
 
 HELLOS = r"""

@@ -98,13 +98,13 @@ class Soak:
     def end_of(self, job, fate, victim, since):
         """Waits for the job's end and examines it. Returns its report; None: it had not begun."""
         try:
-            code = job.process.wait(timeout=JOB_TIMEOUT * self.lab.patience)
+            code = job.process.wait(timeout=self.lab.limit(JOB_TIMEOUT))
         except subprocess.TimeoutExpired:
             raise Wrong("%s: no end" % fate) from None
         if code == -signal.SIGINT and fate == "interrupted":  # before the client was ready to tell anybody
             out, err = job.process.communicate()
             self.lab.clients.discard(job.process)
-            expect(not out and since - job.begin < EARLY * self.lab.patience, "the client died of Ctrl-C:", err)
+            expect(not out and since - job.begin < self.lab.limit(EARLY), "the client died of Ctrl-C:", err)
             self.outcomes["interrupted at once"] += 1
             return None
         report = job.finish(code)
@@ -113,7 +113,7 @@ class Soak:
             expect(victim in report["error"], "the lost node is not named:", report["error"])
         if code != 0:
             took = time.monotonic() - since
-            expect(took <= ENDS_WITHIN * self.lab.patience, "it took", took, "s to end after its fault")
+            expect(took <= self.lab.limit(ENDS_WITHIN), "it took", took, "s to end after its fault")
         self.outcomes["%s, exit code %d" % (fate, code)] += 1
         return report
 

@@ -6,6 +6,7 @@ cluster()
 {
     local verb=$1
     shift
+    [ "$verb" != up ] || set -- --timeout "$UP_SECONDS" "$@"
     lab deploy/cluster "$verb" --name "$LAB" "$@"
 }
 
@@ -37,19 +38,21 @@ import json, sys
 print(*(m["pid"] for m in json.load(sys.stdin) if m["name"] == sys.argv[1]))' "$1" <"$WORK/status.json"
 }
 
+no_processes()
+{
+    [ -z "$(lab_processes)" ]
+}
+
 # nothing_left: no process but sshd on any host, no file in any host's folder, no record here.
 nothing_left()
 {
-    local left tries
-    for tries in {1..50}; do # what an sshd started may still be ending
-        left=$(lab_processes)
-        [ -n "$left" ] || break
-        sleep 0.1
-    done
+    local left
+    await no_processes || true # what an sshd started may still be ending
+    left=$(lab_processes)
     left+=$(find "$WORK/hosts" -mindepth 2 2>/dev/null)
     left+=$(find "${XDG_RUNTIME_DIR:-/run}/millrace" /run/millrace -maxdepth 1 -name "$LAB" 2>/dev/null)
     [ -z "$left" ] || {
-        echo "left behind after $tries looks: $left"
+        echo "left behind: $left"
         return 1
     }
 }

@@ -47,7 +47,9 @@ lab_host()
     ip -n "$LAB-sw" link set "$host" master br0 up || return 1
     ip -n "$LAB-$host" addr add "$address/24" dev eth0 && ip -n "$LAB-$host" addr add "$address6/64" dev eth0 nodad &&
         ip -n "$LAB-$host" link set eth0 up || return 1
-    mkdir -p "$WORK/hosts/$host"
+    # With an empty home: a login runs the .bashrc it finds there, and the one of who runs the tests may take seconds, and
+    # make logins wait for each other.
+    mkdir -p "$WORK/hosts/$host" "$WORK/home-of-$host"
     cat >"$WORK/ssh/sshd-$host" <<CONFIG
 Port 22
 HostKey $WORK/ssh/host
@@ -59,7 +61,7 @@ PasswordAuthentication no
 KbdInteractiveAuthentication no
 PidFile $WORK/ssh/pid-$host
 MaxStartups 200
-SetEnv XDG_STATE_HOME=$WORK/hosts/$host
+SetEnv XDG_STATE_HOME=$WORK/hosts/$host HOME=$WORK/home-of-$host
 CONFIG
     printf 'Host %s\n    HostName %s\n' "$host" "$address" >>"$WORK/ssh/config"
     lab_sshd "$host"
@@ -93,6 +95,12 @@ lab_private()
 lab()
 {
     ip netns exec "$LAB-sw" "$@"
+}
+
+# listens HOST PORT: whether anybody does there.
+listens()
+{
+    [ -n "$(ip netns exec "$LAB-$1" ss -Hltn "sport = :$2")" ]
 }
 
 # lab_processes: what runs in the hosts' namespaces besides sshd.

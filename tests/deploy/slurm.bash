@@ -52,14 +52,16 @@ CONFIG
         ip netns exec "$LAB-$host" unshare --uts sh -c 'hostname "$1" && exec /usr/sbin/slurmd -D -N "$1"' \
             slurmd "$host" >"$folder/slurmd-$host.out" 2>&1 &
     done
-    for _ in {1..200}; do
-        [ "$(lab sinfo -h -t idle -o %D 2>/dev/null || true)" != "$lab_count" ] || return 0
-        sleep 0.1
-    done
-    echo "Slurm has no $lab_count idle nodes after 20 s:"
+    ! await slurm_idle || return 0
+    echo "Slurm does not get $lab_count idle nodes:"
     lab sinfo || true
     tail -n 5 "$folder"/*.log "$folder"/*.out || true
     return 1
+}
+
+slurm_idle()
+{
+    [ "$(lab sinfo -h -t idle -o %D 2>/dev/null || true)" = "$lab_count" ]
 }
 
 slurm_end()

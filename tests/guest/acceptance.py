@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(os.path.dirname(HERE), "cluster"))
 import kernel as kernels  # noqa: E402
 import machine as machines  # noqa: E402
-from lab import ROOT, Lab  # noqa: E402
+from lab import ROOT, Lab, hang_limit  # noqa: E402
 import cases  # noqa: E402
 import cases_rig as rig_cases  # noqa: E402
 
@@ -22,7 +22,7 @@ class Rig:
         self.lab, self.kernel, self.archives = lab, kernel, {}
         generated, self.cut = lab.path("generated"), lab.path("tables")
         subprocess.run([os.path.join(ROOT, "deploy", "make-package-data"), "--generate", generated], check=True,
-                       stdout=subprocess.DEVNULL, timeout=120)
+                       stdout=subprocess.DEVNULL, timeout=hang_limit(120))
         os.mkdir(self.cut)
         self.tables = cases.Tables(generated, self.cut)
 

@@ -161,7 +161,7 @@ COUNTS = {"enters": ["enters"], "completions": ["completions"], "receives": ["re
 
 def forbidden(guest, level, uid, tables):
     cause = "io_uring_disabled=%d" % level
-    log = run(guest, "/checks/forbidden", level, uid, limit=90)
+    log = run(guest, "/checks/forbidden", level, uid, limit=120)
     automatic, epoll, refused, again = reports(log, (0, 0, 1, 0))
     for report in (automatic, epoll, again):
         tables.expect_joined(report, 2)

@@ -22,13 +22,13 @@ def answers_come_back(guest):
 
 
 def time_limit(guest):
-    result = guest.run("sleep", "100", limit=1)
+    result = guest.run("sleep", "1000", limit=1 / guest.patience)
     expect_equal(result.code, 124, "exit code of a check that took too long")
     expect_equal(guest.run("true").code, 0, "exit code of the next")
 
 
 def left_behind(guest):
-    result = guest.run("sh", "-c", "setsid${IFS}sleep${IFS}100&")
+    result = guest.run("sh", "-c", "setsid${IFS}sleep${IFS}1000&")
     expect(result.code == 97 and "left behind" in result.log and "sleep" in result.log,
            "a process that stayed was not told:", result.code, result.log)
     result = guest.run("pidof", "sleep")
@@ -48,7 +48,7 @@ def expect_broken(guest, words, *command, **options):
 def hang(rig):
     guest = rig.guest()
     guest.boot()
-    guest.slack_s = 2
+    guest.slack_s = 1
     os.kill(guest.process.pid, signal.SIGSTOP)
     expect_broken(guest, "hangs", "true", limit=1)
 
@@ -89,13 +89,13 @@ def interrupted(lab, number, pattern, guests):
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
     lab.clients.add(process)
     try:
-        await_or_fail("the guests run", 30 * lab.patience, lambda: process.poll() is not None or sum(
+        await_or_fail("the guests run", lab.limit(30), lambda: process.poll() is not None or sum(
             "qemu-system" in words for words in marked(marker).values()) >= guests)
         expect(process.poll() is None, "the run ended early with", process.returncode)
         time.sleep(0.5)
         process.send_signal(number)
-        await_or_fail("the run ends", 10 * lab.patience, lambda: process.poll() is not None)
-        await_or_fail("all its processes end", 5 * lab.patience, lambda: not marked(marker))
+        await_or_fail("the run ends", lab.limit(10), lambda: process.poll() is not None)
+        await_or_fail("all its processes end", lab.limit(5), lambda: not marked(marker))
         if number != signal.SIGKILL:
             expect(not os.listdir(folder), "left behind:", os.listdir(folder))
     finally:
@@ -115,14 +115,14 @@ def fetch(cache, *words, **environment):
 def fetched_at_once(lab):
     """Several at once get one kernel, whole; afterwards nothing but the cache is asked."""
     cache = lab.fresh("cache")
-    done = [(process, process.communicate(timeout=300)) for process in [fetch(cache) for _ in range(3)]]
+    done = [(process, process.communicate(timeout=lab.limit(300))) for process in [fetch(cache) for _ in range(3)]]
     expect(all(process.returncode == 0 for process, _ in done), "not all had it:", done)
     folders = {out for _, (out, _) in done}
     expect_equal(len(folders), 1, "number of kernels")
     left = [name for name in os.listdir(cache) if name.startswith(".")]
     expect(not left, "left behind:", left)
     again = fetch(cache, PATH="/nonexistent")
-    out, err = again.communicate(timeout=30)
+    out, err = again.communicate(timeout=lab.limit(30))
     expect((again.returncode, {out}) == (0, folders), "without the network:", again.returncode, out, err)
 
 
@@ -130,6 +130,6 @@ def unsigned_is_refused(lab):
     """Debian's archive, but a keyring that does not have its keys."""
     cache = lab.fresh("cache")
     process = fetch(cache, "--keyring", os.devnull)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=lab.limit(300))
     expect(process.returncode == 1 and "not signed" in err, "it ended with", process.returncode, out, err)
     expect_equal(os.listdir(cache), ["lock"], "what is in the cache")

@@ -24,7 +24,7 @@ import tempfile
 SUITES = ("trixie-backports", "forky", "sid")
 FLAVOUR = "cloud-amd64"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-TIMEOUT_S = 300
+TIMEOUT_S = 900
 
 
 class Unavailable(Exception):

@@ -11,6 +11,7 @@ import time
 
 QEMU = "qemu-system-x86_64"
 BOOT_LIMIT_S = 60
+SLOW = 5  # limits are for a quiet machine; on one that is slow and busy a guest may take this many times longer
 SLACK_S = 15  # beyond a check's own limit: the guest kills what does not end by itself
 LINE_BYTES_MAX = 1 << 20
 LOG_BYTES_MAX = 16 << 20
@@ -85,7 +86,7 @@ class Machine:
                  kernel_words=()):
         self.token = "@" + secrets.token_hex(6)
         self.console = os.path.join(folder, "console-%s" % self.token[1:])
-        self.patience, self.pending, self.process, self.slack_s = patience, b"", None, SLACK_S
+        self.patience, self.pending, self.process, self.slack_s = patience * SLOW, b"", None, SLACK_S
         command = [QEMU, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none", "-cpu", CPU,
                    "-accel", "tcg,thread=single", "-smp", str(cpus), "-m", str(memory_mib), "-kernel", kernel.image,
                    "-initrd", archive, "-serial", "file:" + self.console, "-chardev", "stdio,id=control,signal=off",
@@ -123,7 +124,7 @@ class Machine:
             self.process.stdin.flush()
         except OSError:
             self._broken("the guest has ended")
-        log, word = self._await("end", limit + self.slack_s)
+        log, word = self._await("end", limit + self.slack_s * self.patience)
         return Result(int(word), log, time.monotonic() - begin)
 
     def _await(self, word, limit):

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: every measurement runs, small, and prints what its readers count on; no number is judged
 # groups: default full
-# limit: 300
+# limit: 900
 build release millrace millraced bench_micro bench_join_kernel
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)

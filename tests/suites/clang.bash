@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: the build by clang without a warning, its tests, and clang-tidy over every source
 # groups: full
-# limit: 1800
+# limit: 5400
 build clang
 run_ctest clang
 

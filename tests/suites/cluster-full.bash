@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: every shape of a cluster with every size of frames, rings and morsels; the cluster tests under sanitizers
 # groups: full
-# limit: 7200
+# limit: 21600
 # The system's Python first: the package python3-xxhash is for that one.
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import sqlite3, xxhash' || break

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: the part of the cluster tests that reaches most of the daemons' code, under the sanitizers (all of it: cluster-full)
 # groups: default full
-# limit: 600
+# limit: 1800
 # The system's Python first: the package python3-xxhash is for that one.
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import sqlite3, xxhash' || break

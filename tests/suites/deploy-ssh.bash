@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: clusters on other hosts over ssh: three namespaces with an sshd each
 # groups: default full
-# limit: 400
+# limit: 1200
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)
@@ -69,18 +69,16 @@ shows_logs()
         sed -n 's/^[^|]*| \([0-9TZ:.-]*\) .*/\1/p' "$WORK/said" | LC_ALL=C sort -c || return 1
     ip netns exec "$LAB-sw" deploy/cluster logs --name "$LAB" -f --lines 1 n02 >"$WORK/said" &
     follower=$!
-    for _ in {1..100}; do
-        ! grep -q '^n02 | ' "$WORK/said" || break
-        sleep 0.1
-    done
+    await grep -q '^n02 | ' "$WORK/said" || true
     kill "$follower"
     wait "$follower" || true
-    grep -q '^n02 | ' "$WORK/said" || return 1
-    for _ in {1..100}; do # its tail on the host ends, too
-        lab_processes | grep tail >/dev/null || return 0
-        sleep 0.1
-    done
-    return 1
+    grep -q '^n02 | ' "$WORK/said" && await no_tail
+}
+
+# On the hosts.
+no_tail()
+{
+    ! lab_processes | grep tail >/dev/null
 }
 
 mends()
@@ -126,12 +124,11 @@ names_the_owner_of_a_port()
 {
     local owner
     ip netns exec "$LAB-n01" python3 -c '
-import socket, time
+import signal, socket
 with socket.create_server(("", 7400)):
-    time.sleep(60)' the-squatter &
+    signal.pause()' the-squatter &
     owner=$!
-    sleep 0.3
-    fails_saying 3 "port 7400 is taken by process" up_over_ssh n01,n02 || return 1
+    await listens n01 7400 && fails_saying 3 "port 7400 is taken by process" up_over_ssh n01,n02 || return 1
     grep -q the-squatter "$WORK/said" && kill "$owner" && { wait "$owner" || true; } && nothing_left
 }
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: clusters on one machine, the quick start, and that neither leaves anything behind
 # groups: default full
-# limit: 600
+# limit: 1800
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 
@@ -34,6 +34,7 @@ cluster()
 {
     local verb=$1 name=$2
     shift 2
+    [ "$verb" != up ] || set -- --timeout "$UP_SECONDS" "$@"
     deploy/cluster "$verb" --name "$PREFIX-$name" "$@"
 }
 
@@ -116,16 +117,23 @@ passes_on_the_client()
         cluster down a
 }
 
+# kills MEMBER: of cluster a, and waits for its end.
+kills()
+{
+    local pid
+    pid=$(member_pid a "$1")
+    kill -KILL "$pid" && await gone "$pid"
+}
+
 mends_a_dead_node()
 {
     local first
     cluster up a --nodes 3 --via "$1" || return 1
     first=$(member_pid a n1)
-    kill -KILL "$(member_pid a n2)"
-    sleep 0.2
+    kills n2
     expect 3 cluster status a && status_is a '[m["state"] for m in members].count("dead") == 1' &&
         cluster up a && status_is a 'all(m["ready"] for m in members)' && [ "$(member_pid a n1)" = "$first" ] &&
-        kill -KILL "$(member_pid a coordinator)" && sleep 0.2 && cluster up a &&
+        kills coordinator && cluster up a &&
         status_is a 'all(m["ready"] for m in members)' && kill -STOP "$(member_pid a n3)" &&
         status_is a 'members[3]["state"] == "stopped"' && cluster down a && nothing_left "$PREFIX-a"
 }
@@ -158,13 +166,13 @@ spares_another_process()
 {
     local file
     cluster up a --nodes 2 --via loopback || return 1
-    sleep 300 &
+    sleep infinity &
     sleeper=$!
     for file in "${XDG_RUNTIME_DIR:-/run}/millrace" /run/millrace "/tmp/millrace-$(id -u)"; do
         [ ! -d "$file/$PREFIX-a" ] || break
     done
     file=$file/$PREFIX-a/pids/n1
-    kill -KILL "$(member_pid a n1)"
+    kills n1
     sed -i "s/^[0-9]*/$sleeper/" "$file" && status_is a 'members[1]["state"] == "dead"' && cluster down a &&
         kill -0 "$sleeper" && nothing_left "$PREFIX-a"
 }
@@ -200,6 +208,11 @@ survives_interruption()
     done
 }
 
+iperf3_listens()
+{
+    [ -n "$(ip netns exec "millrace-$PREFIX-a-$1" ss -Hltn 'sport = :5201')" ]
+}
+
 # measures FROM TO IPERF3-OPTIONS...: prints what TCP gets through from node to node of cluster a, in kbit/s.
 measures()
 {
@@ -207,12 +220,8 @@ measures()
     shift 2
     ip netns exec "millrace-$PREFIX-a-$to" iperf3 --server --one-off >"$WORK/iperf3-server.log" 2>&1 &
     server=$!
-    # The server needs a moment until it listens.
-    for _ in {1..250}; do
-        [ -z "$(ip netns exec "millrace-$PREFIX-a-$to" ss -Hltn 'sport = :5201')" ] || break
-        sleep 0.02
-    done
-    timeout 20 ip netns exec "millrace-$PREFIX-a-$from" iperf3 --client "10.77.0.${to#n}" --time 2 --omit 1 --json \
+    await iperf3_listens "$to" || return 1
+    timeout 300 ip netns exec "millrace-$PREFIX-a-$from" iperf3 --client "10.77.0.${to#n}" --time 2 --omit 1 --json \
         "$@" >"$WORK/iperf3.json" || status=1
     kill "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
@@ -227,7 +236,7 @@ carries()
 {
     local from=$1 to=$2 mbit=$3 kbit
     shift 3
-    for _ in 1 2 3; do
+    for _ in {1..10}; do
         kbit=$(measures "$from" "$to" "$@") || return 1
         echo "$from to $to: $kbit kbit/s of $mbit Mbit/s"
         [ "$kbit" -le $((mbit * 1150)) ] || return 1

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: a short, repeatable libFuzzer run over every parser's corpus
 # groups: default full
-# limit: 300
+# limit: 900
 targets=()
 for source in tests/fuzz/fuzz_*.c; do
     targets+=("$(basename "$source" .c)")

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: the longer form of guest, with the newest kernel there is today: lossy links, other kernels, the rig itself
 # groups: full
-# limit: 1800
+# limit: 7200
 # The system's Python first: the package python3-xxhash is for that one.
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import xxhash' || break

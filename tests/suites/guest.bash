@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: emulated guests with Debian's newest kernel: engines, io_uring forbidden, six nodes, memory nodes, virtio-net
 # groups: default full
-# limit: 600
+# limit: 1800
 # The system's Python first: the package python3-xxhash is for that one.
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import xxhash' || break

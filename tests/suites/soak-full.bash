@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # about: the same for two minutes; seeds are printed
 # groups: full
-# limit: 600
+# limit: 1200
 build release millrace millraced
 python3 tests/cluster/soak.py --bin build/release/bin --seconds 120

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # about: a local cluster under random rungs, options, kills and cancels for 10 seconds: right answers, nothing leaks
 # groups: default full
-# limit: 180
+# limit: 600
 build release millrace millraced
 python3 tests/cluster/soak.py --bin build/release/bin --seconds 10

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # about: formatting, the order of the floors, headers that compile alone, shell scripts
 # groups: default full
-# limit: 300
+# limit: 600
 CLANG_FORMAT_MAJOR=14
 
 # Everything below asks git for the sources; without a repository it would find none and be content.

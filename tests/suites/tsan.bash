@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # about: the ctest programs that have threads, under the thread sanitizer
 # groups: default full
-# limit: 600
+# limit: 1800
 build tsan
 run_ctest tsan -R '^(base|net|cluster)\.|^shuffle\.(mailbox|mesh|morsel|threads)'

@@ -12,10 +12,10 @@ fail()
     exit 1
 }
 
-# await SECONDS COMMAND...: until the command succeeds.
+# await SECONDS COMMAND...: until the command succeeds, which takes that long at most on a quiet machine.
 await()
 {
-    local tries=$(($1 * 10))
+    local tries=$(($1 * 50))
     shift
     until "$@" >/dev/null 2>&1; do
         ((tries-- > 0)) || fail "not so in time: $*"
