@@ -196,6 +196,8 @@ static Wire__File **put_files(struct wire_scratch *scratch, const struct shuffle
         item[i].path = wire_bytes(relation->file[i].path);
         item[i].bytes = relation->file[i].bytes;
         item[i].modified_ns = relation->file[i].modified_ns;
+        item[i].device = relation->file[i].device;
+        item[i].inode = relation->file[i].inode;
         list[i] = &item[i];
     }
     return list;
@@ -248,6 +250,8 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
         relation->file[i].path = wire_text(reader, "a path", wire->file[i]->path, PATH_MAX);
         relation->file[i].bytes = wire->file[i]->bytes;
         relation->file[i].modified_ns = wire->file[i]->modified_ns;
+        relation->file[i].device = wire->file[i]->device;
+        relation->file[i].inode = wire->file[i]->inode;
         if (wire->file[i]->bytes > INT64_MAX)
             wire_refuse(reader, BASE_PROTOCOL, "a file of more bytes than a file can have");
     }

@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "cluster/coordinator_internal.h"
 
 static const char *const side_words[2] = {"--left", "--right"};
@@ -16,25 +18,66 @@ static const char *source_words(const struct coordinator_job *job, uint32_t side
 
 /* ---- comparing what nodes found ---- */
 
+/* "100 bytes of 2026-07-31 13:45:06.123456789 UTC" */
+static void version_words(const struct shuffle_file *file, char text[96])
+{
+    const time_t seconds = (time_t)(file->modified_ns / (int64_t)BASE_NS_PER_S);
+    struct tm utc;
+    char time[40] = "an unknown time";
+    if (file->modified_ns >= 0 && gmtime_r(&seconds, &utc) != NULL)
+        strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &utc);
+    snprintf(text, 96, "%" PRIu64 " bytes of %s.%09u UTC", file->bytes, time,
+             (unsigned)(file->modified_ns < 0 ? 0 : file->modified_ns % (int64_t)BASE_NS_PER_S));
+}
+
+static bool same_version(const struct shuffle_file *a, const struct shuffle_file *b)
+{
+    return a->bytes == b->bytes && a->modified_ns == b->modified_ns;
+}
+
+/* The names of the nodes that found the same version of file i as `like`, as far as they fit. */
+static void nodes_with(const struct coordinator_job *job, uint32_t side, uint32_t i, const struct shuffle_file *like,
+                       char text[160])
+{
+    size_t used = 0;
+    *text = '\0';
+    for (uint32_t n = 0; n < job->node_count && used < 160; n++) {
+        const struct shuffle_relation *relation = &job->node[n].relation[side];
+        if (i >= relation->file_count || !same_version(&relation->file[i], like))
+            continue;
+        const bool room = used + strlen(job->node[n].node->hello.name) + 8 < 160;
+        used += (size_t)snprintf(text + used, 160 - used, "%s%s", used > 0 ? ", " : "",
+                                 room ? job->node[n].node->hello.name : "...");
+        if (!room)
+            break;
+    }
+}
+
 static enum base_status compare_file(const struct coordinator_job *job, uint32_t side, const struct run_node *a,
                                      const struct run_node *b, uint32_t i, struct base_error *error)
 {
     const struct shuffle_file *fa = &a->relation[side].file[i], *fb = &b->relation[side].file[i];
-    const char *na = a->node->hello.name, *nb = b->node->hello.name;
-    static const char *const advice = "put the same file on all nodes, or use local: for each node's own";
     if (strcmp(fa->path, fb->path) != 0)
-        return base_error_set(error, BASE_INVALID, "%s differs between nodes: file %u is %s on %s but %s on %s; %s",
-                              source_words(job, side), i + 1, fa->path, na, fb->path, nb, advice);
-    if (fa->bytes != fb->bytes)
         return base_error_set(error, BASE_INVALID,
-                              "%s differs between nodes: %s has %" PRIu64 " bytes on %s but %" PRIu64 " on %s; %s",
-                              source_words(job, side), fa->path, fa->bytes, na, fb->bytes, nb, advice);
-    if (fa->modified_ns != fb->modified_ns)
-        return base_error_set(
-            error, BASE_INVALID,
-            "%s differs between nodes: %s was modified at another time on %s than on %s; %s (cp -p keeps times)",
-            source_words(job, side), fa->path, na, nb, advice);
-    return BASE_OK;
+                              "%s differs between nodes: file %u is %s on %s but %s on %s; put the same files on all "
+                              "nodes, or use local: for each node's own",
+                              source_words(job, side), i + 1, fa->path, a->node->hello.name, fb->path,
+                              b->node->hello.name);
+    if (same_version(fa, fb))
+        return BASE_OK;
+    char va[96], vb[96], na[160], nb[160];
+    version_words(fa, va);
+    version_words(fb, vb);
+    nodes_with(job, side, i, fa, na);
+    nodes_with(job, side, i, fb, nb);
+    /* One file that several nodes see, or copies? */
+    const bool one = fa->device == fb->device && fa->inode == fb->inode;
+    return base_error_set(error, BASE_INVALID, "%s: %s %s: it has %s on %s, but %s on %s; %s", source_words(job, side),
+                          fa->path, one ? "changed while the nodes looked at it" : "differs between nodes", va, na, vb,
+                          nb,
+                          one ? "leave input files alone until the job ends, and run it again"
+                              : "was it rewritten on one of them, or while they looked? Copy it to all again (cp -p "
+                                "keeps the time), or use local: for each node's own");
 }
 
 static enum base_status compare_schemas(const struct coordinator_job *job, uint32_t side, const struct run_node *a,

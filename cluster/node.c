@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -28,12 +29,12 @@
 #define NODE_BACKOFF_MAX_NS (UINT64_C(1) * BASE_NS_PER_S)
 #define NODE_PROGRESS_NS (UINT64_C(200) * BASE_NS_PER_MS)
 
-enum node_watch { NODE_WATCH_LINK, NODE_WATCH_CREW, NODE_WATCH_HEARTBEAT, NODE_WATCH_SIGNAL };
+enum node_watch { NODE_WATCH_LINK, NODE_WATCH_CREW, NODE_WATCH_RESOLVE, NODE_WATCH_HEARTBEAT, NODE_WATCH_SIGNAL };
 
 struct node {
     const struct cluster_node_config *config;
     uint64_t incarnation;
-    int epoll_fd, signal_fd;
+    int epoll_fd, signal_fd, resolve_fd;
     struct base_governor *governor;
     struct cluster_crew *crew;
     char *placement;           /* what is particular about each worker's place, in lines */
@@ -261,6 +262,9 @@ static void node_event(struct node *node, enum node_watch what)
     case NODE_WATCH_CREW:
         node_crew_ready(node);
         break;
+    case NODE_WATCH_RESOLVE:
+        node_job_resolved(&node->job);
+        break;
     case NODE_WATCH_HEARTBEAT:
         if (node->heartbeat && cluster_heartbeat_error(node->heartbeat)) {
             const struct base_error why = *cluster_heartbeat_error(node->heartbeat);
@@ -366,8 +370,9 @@ static enum base_status node_open(struct node *node, struct base_error *error)
     sigprocmask(SIG_BLOCK, &signals, NULL);
     node->signal_fd = signalfd(-1, &signals, SFD_NONBLOCK | SFD_CLOEXEC);
     node->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (node->signal_fd < 0 || node->epoll_fd < 0)
-        return base_error_set_errno(error, errno, "cannot make an epoll or signal descriptor");
+    node->resolve_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->signal_fd < 0 || node->epoll_fd < 0 || node->resolve_fd < 0)
+        return base_error_set_errno(error, errno, "cannot make an epoll, signal or event descriptor");
     status = base_governor_open(config->memory_bytes, &node->governor, error);
     struct cluster_place place = {0};
     if (status == BASE_OK)
@@ -387,6 +392,8 @@ static enum base_status node_open(struct node *node, struct base_error *error)
         status = node_watch(node, cluster_crew_fd(node->crew), EPOLLIN, NODE_WATCH_CREW, error);
     if (status == BASE_OK)
         status = node_watch(node, node->signal_fd, EPOLLIN, NODE_WATCH_SIGNAL, error);
+    if (status == BASE_OK)
+        status = node_watch(node, node->resolve_fd, EPOLLIN, NODE_WATCH_RESOLVE, error);
     struct base_error why;
     if (status == BASE_OK && cluster_path_watch_open(&node->watch, &why) != BASE_OK)
         base_log_warn("%s: a path cut between two live nodes is noticed late", why.text);
@@ -394,13 +401,15 @@ static enum base_status node_open(struct node *node, struct base_error *error)
                                   .crew = node->crew,
                                   .workers = config->workers,
                                   .send = node_send,
-                                  .send_context = node};
+                                  .send_context = node,
+                                  .resolve_fd = node->resolve_fd};
     return status;
 }
 
 enum base_status cluster_node_run(const struct cluster_node_config *config, struct base_error *error)
 {
-    struct node node = {.config = config, .epoll_fd = -1, .signal_fd = -1, .backoff_ns = NODE_BACKOFF_MIN_NS};
+    struct node node = {
+        .config = config, .epoll_fd = -1, .signal_fd = -1, .resolve_fd = -1, .backoff_ns = NODE_BACKOFF_MIN_NS};
     enum base_status status = node_open(&node, error);
     if (status == BASE_OK)
         status = node_loop(&node, error);
@@ -420,5 +429,7 @@ enum base_status cluster_node_run(const struct cluster_node_config *config, stru
         close(node.epoll_fd);
     if (node.signal_fd >= 0)
         close(node.signal_fd);
+    if (node.resolve_fd >= 0)
+        close(node.resolve_fd);
     return status;
 }

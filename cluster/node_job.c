@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/assert.h"
 #include "base/log.h"
@@ -104,48 +105,54 @@ static void on_publish(struct node_job *job, uint64_t id, const struct cluster_p
 
 /* ---- resolve ---- */
 
-static enum base_status resolve_one(const struct cluster_source *source, struct shuffle_relation *relation,
-                                    struct base_error *error)
+static void found_free(struct node_job *job)
 {
-    char *path = NULL;
-    enum base_status status = shuffle_relation_parse(source->text, relation, &path, error);
-    if (status != BASE_OK)
-        return status;
-    if (path) {
-        cluster_source_apply(source, relation);
-        status = shuffle_relation_list(relation, path, error);
-        if (status == BASE_OK)
-            status = shuffle_relation_resolve_schema(relation, source->schema, error);
-    }
-    free(path);
-    return status;
+    shuffle_relation_free(&job->found.relation[0]);
+    shuffle_relation_free(&job->found.relation[1]);
 }
 
-static enum base_status on_resolve(struct node_job *job, uint64_t id, const struct cluster_resolve *resolve,
+static void resolve_end(struct node_job *job, enum base_status status, struct cluster_resolved *found,
+                        const struct base_error *error)
+{
+    if (status != BASE_OK) {
+        say_failed(job, job->id, error);
+        return;
+    }
+    job->found = *found; /* the plan's files are compared with them */
+    struct cluster_message answer = {.kind = CLUSTER_MESSAGE_RESOLVED, .resolved = job->found};
+    say(job, &answer);
+}
+
+static enum base_status on_resolve(struct node_job *job, uint64_t id, struct cluster_resolve *resolve,
                                    struct base_error *error)
 {
     if (job->id)
         return base_error_set(error, BASE_PROTOCOL, "told of job %llu while job %llu is not over",
                               (unsigned long long)id, (unsigned long long)job->id);
     job->id = id;
-    struct cluster_message answer;
-    memset(&answer, 0, sizeof answer);
-    answer.kind = CLUSTER_MESSAGE_RESOLVED;
-    answer.resolved.relation_count = resolve->source_count;
-    if (resolve->source_count == 0)
-        cluster_card_find(&cluster_crew_addresses(job->crew)[0], &answer.resolved.card);
+    struct cluster_resolved found = {.relation_count = 0};
     struct base_error why;
-    enum base_status status = BASE_OK;
-    if (resolve->out)
-        status = shuffle_publish_check(resolve->out, &why);
-    for (uint32_t i = 0; i < resolve->source_count && status == BASE_OK; i++)
-        status = resolve_one(&resolve->source[i], &answer.resolved.relation[i], &why);
-    if (status == BASE_OK)
-        say(job, &answer);
-    else
-        say_failed(job, id, &why);
-    cluster_message_free(&answer);
+    if (resolve->source_count == 0) {
+        cluster_card_find(&cluster_crew_addresses(job->crew)[0], &found.card);
+        resolve_end(job, BASE_OK, &found, NULL);
+    } else if (node_resolve_start(resolve, job->resolve_fd, &job->resolve, &why) != BASE_OK) {
+        resolve_end(job, why.status, &found, &why);
+    }
     return BASE_OK;
+}
+
+void node_job_resolved(struct node_job *job)
+{
+    uint64_t count;
+    if (read(job->resolve_fd, &count, sizeof count) < 0)
+        return;
+    if (!job->resolve || !node_resolve_ended(job->resolve))
+        return; /* woken by one of a job before */
+    struct cluster_resolved found = {.relation_count = 0};
+    struct base_error why;
+    const enum base_status status = node_resolve_finish(job->resolve, &found, &why);
+    job->resolve = NULL;
+    resolve_end(job, status, &found, &why);
 }
 
 /* ---- prepare ---- */
@@ -199,6 +206,9 @@ static enum base_status on_prepare(struct node_job *job, struct cluster_prepare 
     if (job->prepared || job->node)
         return base_error_set(error, BASE_PROTOCOL, "told twice to prepare");
     enum base_status status = keep_plan(job, prepare, error);
+    for (uint32_t side = 0; side < job->sides && status == BASE_OK; side++)
+        status = node_resolve_recall(&job->found.relation[side], &prepare->plan->side[side].relation, error);
+    found_free(job);
     if (status == BASE_OK)
         status = output_begin(job, prepare->plan, error);
     if (status != BASE_OK)
@@ -374,6 +384,9 @@ static void say_measured(struct node_job *job)
 
 static void forget(struct node_job *job)
 {
+    node_resolve_abandon(job->resolve);
+    job->resolve = NULL;
+    found_free(job);
     if (job->paths)
         cluster_path_watch_close(job->paths);
     job->paths = NULL;

@@ -5,6 +5,7 @@
 #include "cluster/card.h"
 #include "cluster/crew.h"
 #include "cluster/message.h"
+#include "cluster/node_resolve.h"
 #include "cluster/path_watch.h"
 
 /* Sends a message to the coordinator, or drops it when there is no connection (the coordinator then counts this node as
@@ -35,6 +36,7 @@ struct node_job {
     uint32_t workers;
     cluster_node_send_fn *send;
     void *send_context;
+    int resolve_fd; /* an eventfd, readable when a look at sources has ended: node_job_resolved */
 
     uint64_t id;   /* 0: idle */
     bool prepared; /* the crew has it, until CLOSED */
@@ -42,6 +44,8 @@ struct node_job {
     bool finished; /* parts are durable: only the coordinator's decision says what becomes of them */
     bool running;  /* a pass runs */
     bool looking;  /* others may wait for what this node has sent: from the first pass until all nodes have finished */
+    struct node_resolve *resolve;  /* the look at sources that goes on, or NULL */
+    struct cluster_resolved found; /* from RESOLVED to PREPARE */
     uint32_t node_count;
     struct join_node *node;
     struct net_address *address; /* data address of every worker */
@@ -60,6 +64,8 @@ struct node_job {
 enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error);
 /* Handles what the crew tells. */
 void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event);
+/* resolve_fd is readable. */
+void node_job_resolved(struct node_job *job);
 /* The coordinator is gone, or this process ends: the job is aborted, in its own time. */
 void node_job_abandon(struct node_job *job);
 void node_job_progress(struct node_job *job);

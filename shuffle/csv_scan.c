@@ -362,6 +362,11 @@ static enum base_status csv_begin(struct shuffle_scan *scan, const struct shuffl
 
 /* Opening and closing -------------------------------------------------------------------------------------------- */
 
+static enum base_status csv_check(const struct shuffle_scan *scan, struct base_error *error)
+{
+    return shuffle_reader_check(((const struct csv_scan *)(const void *)scan)->reader, error);
+}
+
 static void csv_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     shuffle_reader_event(csv_of(scan)->reader, event);
@@ -487,6 +492,7 @@ static enum base_status check_options(const struct shuffle_csv_options *csv, str
 
 static const struct shuffle_scan_ops csv_ops = {.begin = csv_begin,
                                                 .next = csv_next,
+                                                .check = csv_check,
                                                 .event = csv_event,
                                                 .idle = csv_idle,
                                                 .input_bytes = csv_input_bytes,

@@ -132,6 +132,11 @@ static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error 
     return BASE_OK;
 }
 
+static enum base_status fixed_check(const struct shuffle_scan *scan, struct base_error *error)
+{
+    return shuffle_reader_check(fixed_of(scan)->reader, error);
+}
+
 static void fixed_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     shuffle_reader_event(fixed_of(scan)->reader, event);
@@ -160,6 +165,7 @@ static void fixed_close(struct shuffle_scan *scan)
 
 static const struct shuffle_scan_ops fixed_ops = {.begin = fixed_begin,
                                                   .next = fixed_next,
+                                                  .check = fixed_check,
                                                   .event = fixed_event,
                                                   .idle = fixed_idle,
                                                   .input_bytes = fixed_input_bytes,

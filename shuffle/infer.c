@@ -32,27 +32,29 @@ struct head {
 };
 
 /* Reads up to `bytes` bytes from the file's beginning, to the end of a 0-terminated buffer (malloc'ed). */
-static enum base_status read_beginning(const char *path, size_t bytes, uint8_t **data, size_t *got,
+static enum base_status read_beginning(const struct shuffle_file *file, size_t bytes, uint8_t **data, size_t *got,
                                        struct base_error *error)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return base_error_set_errno(error, errno, "cannot open %s", path);
+    int fd;
+    enum base_status status = shuffle_file_open(file, &fd, error);
+    if (status != BASE_OK)
+        return status;
     uint8_t *buffer = malloc(bytes + 1);
     if (buffer == NULL) {
         close(fd);
-        return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", path);
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", file->path);
     }
-    enum base_status status = BASE_OK;
     size_t have = 0;
     while (status == BASE_OK && have < bytes) {
         const ssize_t more = pread(fd, buffer + have, bytes - have, (off_t)have);
         if (more < 0 && errno != EINTR)
-            status = base_error_set_errno(error, errno, "cannot read %s", path);
+            status = base_error_set_errno(error, errno, "cannot read %s", file->path);
         if (more == 0)
             break;
         have += more > 0 ? (size_t)more : 0;
     }
+    if (status == BASE_OK)
+        status = shuffle_file_check(file, fd, error);
     close(fd);
     if (status != BASE_OK) {
         free(buffer);
@@ -112,7 +114,7 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
     head->data = NULL;
     head->bytes = 0;
     for (;; want *= 2) {
-        enum base_status status = read_beginning(head->path, want, &head->data, &head->bytes, error);
+        enum base_status status = read_beginning(&relation->file[file], want, &head->data, &head->bytes, error);
         if (status != BASE_OK)
             return status;
         head->final = head->bytes < want;
@@ -269,9 +271,12 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
     for (int i = 0; i < 2 && status == BASE_OK && *where == NULL; i++) {
         uint8_t *text = NULL;
         size_t bytes = 0;
-        if (access(candidate[i], F_OK) != 0)
+        struct stat about;
+        struct shuffle_file file = {.path = candidate[i]};
+        if (stat(candidate[i], &about) != 0)
             continue;
-        status = read_beginning(candidate[i], 1 << 20, &text, &bytes, error);
+        shuffle_file_describe(&about, &file);
+        status = read_beginning(&file, 1 << 20, &text, &bytes, error);
         if (status != BASE_OK)
             break;
         while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r' || text[bytes - 1] == ' '))

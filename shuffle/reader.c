@@ -4,10 +4,8 @@
 #include "shuffle/reader.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/assert.h"
@@ -100,19 +98,11 @@ static enum base_status open_file(struct shuffle_reader *reader, struct base_err
     if (reader->fd >= 0)
         close(reader->fd);
     reader->open_file = NULL;
-    reader->fd = open(reader->file->path, O_RDONLY | O_CLOEXEC);
-    if (reader->fd < 0)
-        return base_error_set_errno(error, errno, "cannot open %s", reader->file->path);
-    struct stat info;
-    if (fstat(reader->fd, &info) != 0)
-        return base_error_set_errno(error, errno, "cannot look at %s", reader->file->path);
-    if ((uint64_t)info.st_size != reader->file->bytes)
-        return base_error_set(error, BASE_IO,
-                              "%s has %" PRIu64 " bytes, but had %" PRIu64
-                              " when the job was planned: leave input files alone while a job runs",
-                              reader->file->path, (uint64_t)info.st_size, reader->file->bytes);
-    reader->open_file = reader->file;
-    return BASE_OK;
+    reader->fd = -1;
+    const enum base_status status = shuffle_file_open(reader->file, &reader->fd, error);
+    if (status == BASE_OK)
+        reader->open_file = reader->file;
+    return status;
 }
 
 static struct reader_slot *find_free(struct shuffle_reader *reader, uint32_t *index)
@@ -220,9 +210,16 @@ void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event 
                        slot->op.offset, base_status_words(event->status));
     else if (event->bytes != slot->op.bytes)
         base_error_set(&reader->failure, BASE_IO,
-                       "%s ended at byte %" PRIu64 ", but had %" PRIu64
-                       " bytes when the job was planned: leave input files alone while a job runs",
+                       "%s changed while the job ran: it ended at byte %" PRIu64 ", and had %" PRIu64
+                       " bytes when the job was planned; leave input files alone until the job ends, and run it again",
                        reader->file->path, slot->op.offset + event->bytes, reader->file->bytes);
+}
+
+enum base_status shuffle_reader_check(const struct shuffle_reader *reader, struct base_error *error)
+{
+    return reader->open_file == reader->file && reader->file != NULL
+               ? shuffle_file_check(reader->file, reader->fd, error)
+               : BASE_OK;
 }
 
 bool shuffle_reader_idle(const struct shuffle_reader *reader)

@@ -35,9 +35,12 @@ enum base_status shuffle_reader_open(const struct shuffle_reader_config *config,
 void shuffle_reader_begin(struct shuffle_reader *reader, const struct shuffle_file *file, uint64_t begin,
                           uint64_t ahead_end);
 /* BASE_OK: *block, valid until the next call. BASE_BUSY: wait for a FILE event. BASE_END: the file has no more. Else an
- * error naming the file; BASE_IO too when the file's size is no longer file->bytes. */
+ * error naming the file; BASE_IO too when the file is no longer the one of the plan. */
 enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuffle_reader_block *block,
                                      struct base_error *error);
+/* After the last block that is wanted of the range: the file is still what the plan was made from, so every block was.
+ * BASE_IO when it has changed. */
+enum base_status shuffle_reader_check(const struct shuffle_reader *reader, struct base_error *error);
 /* A FILE event of an operation of this reader. */
 void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event *event);
 bool shuffle_reader_idle(const struct shuffle_reader *reader);

@@ -229,10 +229,9 @@ static enum base_status add_file(struct shuffle_relation *relation, const char *
     char *copy = strdup(path);
     if (copy == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
-    relation->file[relation->file_count++] =
-        (struct shuffle_file){.path = copy,
-                              .bytes = (uint64_t)info->st_size,
-                              .modified_ns = info->st_mtim.tv_sec * INT64_C(1000000000) + info->st_mtim.tv_nsec};
+    struct shuffle_file *file = &relation->file[relation->file_count++];
+    file->path = copy;
+    shuffle_file_describe(info, file);
     return BASE_OK;
 }
 

@@ -4,6 +4,7 @@
 #define MILLRACE_SHUFFLE_RELATION_H
 
 #include "base/random.h"
+#include "shuffle/file.h"
 #include "shuffle/schema.h"
 
 enum shuffle_placement {
@@ -39,12 +40,6 @@ struct shuffle_generator {
     double zipf_exponent;
     uint64_t seed;
     bool preload; /* each worker holds its share in memory before the clock starts */
-};
-
-struct shuffle_file {
-    char *path;
-    uint64_t bytes;
-    int64_t modified_ns;
 };
 
 struct shuffle_relation {

@@ -75,7 +75,12 @@ enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuff
 {
     if (!scan->in_morsel)
         return BASE_END;
-    const enum base_status status = scan->ops->next(scan, error);
+    enum base_status status = scan->ops->next(scan, error);
+    if (status != BASE_OK && status != BASE_BUSY && scan->ops->check != NULL) {
+        /* Also after an error: what does not parse may be half of one version and half of another. */
+        const enum base_status check = scan->ops->check(scan, error);
+        status = check != BASE_OK ? check : status;
+    }
     if (status == BASE_OK) {
         BASE_ASSERT(scan->batch.rows > 0 && scan->batch.rows <= SHUFFLE_BATCH_ROWS);
         scan->rows += scan->batch.rows;

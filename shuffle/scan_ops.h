@@ -6,11 +6,13 @@
 
 enum { SHUFFLE_SCAN_BLOCK_BYTES = 256 << 10, SHUFFLE_SCAN_READS = 4 };
 
-/* All slots but preload are filled. */
+/* All slots are filled, but preload where there is none, and check where there is no file. */
 struct shuffle_scan_ops {
     enum base_status (*begin)(struct shuffle_scan *scan, const struct shuffle_morsel *morsel, struct base_error *error);
     /* Fills scan->batch. */
     enum base_status (*next)(struct shuffle_scan *scan, struct base_error *error);
+    /* The morsel has ended, well or not: did its file stay as it was? */
+    enum base_status (*check)(const struct shuffle_scan *scan, struct base_error *error);
     void (*event)(struct shuffle_scan *scan, const struct net_event *event);
     bool (*idle)(const struct shuffle_scan *scan);
     uint64_t (*input_bytes)(const struct shuffle_scan *scan);

@@ -74,6 +74,11 @@ static enum base_status survey_next(struct shuffle_scan *scan, struct base_error
     return BASE_END;
 }
 
+static enum base_status survey_check(const struct shuffle_scan *scan, struct base_error *error)
+{
+    return shuffle_reader_check(survey_of(scan)->reader, error);
+}
+
 static void survey_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     shuffle_reader_event(survey_of(scan)->reader, event);
@@ -99,6 +104,7 @@ static void survey_close(struct shuffle_scan *scan)
 
 static const struct shuffle_scan_ops survey_ops = {.begin = survey_begin,
                                                    .next = survey_next,
+                                                   .check = survey_check,
                                                    .event = survey_event,
                                                    .idle = survey_idle,
                                                    .input_bytes = survey_input_bytes,

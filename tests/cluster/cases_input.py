@@ -1,6 +1,8 @@
 """Bad input and impossible output: each an error that says where, nothing left behind, and the next job runs."""
+import itertools
 import os
 import subprocess
+import threading
 
 from lab import expect, expect_equal
 
@@ -226,6 +228,52 @@ def as_nobody(lab):
     return folder
 
 
-CASES = [("a missing file", missing_file), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
+def pipes(cluster):
+    """Where a file is expected somebody put a pipe: no daemon waits for its writer."""
+    path = write(cluster.lab, "pipes/t.csv", GOOD)
+    os.mkfifo(path + ".schema")
+    refused(cluster, ["t.csv.schema is a pipe"], path)
+    os.unlink(path + ".schema")
+    os.unlink(path)
+    os.mkfifo(path)
+    refused(cluster, ["t.csv is"], path)
+
+
+def swapped_files(cluster):
+    """Two files of one size take each other's place all the time: a job reads one of them, or says so. In one of them
+    every row has a quoted line end: who counts quotes in one and reads the other loses rows."""
+    lab, versions, rows = cluster.lab, [], 40000
+    for row in (b"%07d,abcdefgh\n", b'%07d,"abc\nef"\n'):
+        versions.append(b"id:int64,v:string\n" + b"".join(row % i for i in range(rows)))
+    path, right = lab.path("swapped/t.csv"), set()
+    for version in versions:
+        write(lab, "swapped/t.csv", version)
+        right.add(cluster.job("shuffle", "--in", path, "--by", "id", "--morsel-bytes", "4Ki")["checksum"])
+    stop = threading.Event()
+
+    def swap():
+        for turn in itertools.count():
+            if stop.wait(0.002):
+                return
+            write(lab, "swapped/new", versions[turn % 2])
+            os.rename(lab.path("swapped/new"), path)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        for _ in range(12):
+            report = cluster.job("shuffle", "--in", path, "--by", "id", "--morsel-bytes", "4Ki", code=None)
+            if report.get("error"):
+                error = report["error"]
+                expect("changed while" in error or "differs between nodes" in error, error)
+            else:
+                expect(report["checksum"] in right, "rows of both files:", report["rows"])
+    finally:
+        stop.set()
+        swapper.join()
+    runs(cluster)
+
+
+CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
          ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]

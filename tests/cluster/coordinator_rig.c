@@ -259,9 +259,16 @@ static void on_resolve(struct rig *rig, uint32_t node, const struct cluster_mess
         assert_int_equal(
             shuffle_relation_parse(message->resolve.source[i].text, &answer.resolved.relation[i], &path, &error),
             BASE_OK);
-        assert_null(path);
+        struct shuffle_relation *relation = &answer.resolved.relation[i];
+        if (path) {
+            relation->file = calloc(1, sizeof *relation->file);
+            assert_non_null(relation->file);
+            relation->file[relation->file_count++] = rig->file[node];
+            relation->file[0].path = path;
+            assert_int_equal(shuffle_schema_parse("key:int64,payload:string", &relation->schema, &error), BASE_OK);
+        }
         if (rig->column_name)
-            strcpy(answer.resolved.relation[i].schema.field[1].name, rig->column_name);
+            strcpy(relation->schema.field[1].name, rig->column_name);
     }
     rig_node_say(rig, node, &answer);
     cluster_message_free(&answer);

@@ -65,7 +65,8 @@ struct rig {
     bool closed[RIG_PEERS_MAX];
     enum base_status record_status;
     bool record_pending;
-    const char *column_name; /* of the second column of every source; NULL: as generated */
+    struct shuffle_file file[RIG_NODES_MAX]; /* that a source with a path has, on each node; its schema is of gen: */
+    const char *column_name;                 /* of the second column of every source; NULL: as generated */
     bool stopped;
     uint8_t seen[2][RIG_MORSELS_MAX]; /* how often each morsel of the running job was lent */
     uint64_t seen_job;

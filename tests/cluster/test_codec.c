@@ -242,6 +242,8 @@ static void test_plan_fields(void **state)
     }
     assert_string_equal(b->side[0].relation.file[1].path, "/data/a-1.csv");
     assert_int_equal(b->side[0].relation.file[0].modified_ns, -5);
+    assert_int_equal(b->side[0].relation.file[0].device, 64769);
+    assert_true(b->side[0].relation.file[1].inode == UINT64_MAX);
     assert_int_equal(b->side[1].relation.generator.key_count, 1000);
     assert_true(b->side[1].relation.generator.zipf_exponent == 1.1);
     cluster_message_free(&decoded);

@@ -537,6 +537,38 @@ static void test_names_that_are_not_utf8(void **state)
     rig_close(rig);
 }
 
+static void says(const struct rig_client *client, const char *words)
+{
+    if (strstr(client->report.report.error.text, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", client->report.report.error.text, words);
+}
+
+/* What differs, and on which nodes: a file that was rewritten on one of them, and one that all see and that changed. */
+static void test_files_that_differ(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 407, 3);
+    for (uint64_t n = 0; n < 3; n++)
+        rig->file[n] = (struct shuffle_file){.bytes = 100, .modified_ns = INT64_C(1700000000000000000), .inode = n};
+    struct cluster_submit submit = rig_shuffle_out();
+    submit.source[0].text = "shared:/data/t.csv";
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_OK); /* copies have their own inodes */
+    rig->file[1].bytes = 120;
+    rig->file[1].modified_ns += 5;
+    client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_INVALID);
+    says(client, "/data/t.csv differs between nodes: it has 100 bytes of 2023-11-14 22:13:20.000000000 UTC on n1, n3, "
+                 "but 120 bytes of 2023-11-14 22:13:20.000000005 UTC on n2");
+    says(client, "was it rewritten on one of them, or while they looked?");
+    rig->file[1].inode = rig->file[0].inode;
+    client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_INVALID);
+    says(client, "/data/t.csv changed while the nodes looked at it: it has 100 bytes");
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -833,6 +865,7 @@ int main(void)
         cmocka_unit_test(test_hello_twice),
         cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_names_that_are_not_utf8),
+        cmocka_unit_test(test_files_that_differ),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),

@@ -9,7 +9,9 @@
 
 #include <poll.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -57,7 +59,9 @@ static int open_agent(void **state)
     config.governor = agent.governor;
     if (cluster_crew_open(&config, &agent.crew, &error) != BASE_OK)
         fail_msg("%s", error.text);
-    agent.job = (struct node_job){.node_name = "n1", .crew = agent.crew, .workers = WORKERS, .send = hear};
+    agent.job = (struct node_job){
+        .node_name = "n1", .crew = agent.crew, .workers = WORKERS, .send = hear, .resolve_fd = eventfd(0, EFD_CLOEXEC)};
+    assert_true(agent.job.resolve_fd >= 0);
     return 0;
 }
 
@@ -66,6 +70,7 @@ static int close_agent(void **state)
     (void)state;
     cluster_crew_close(agent.crew);
     node_job_close(&agent.job);
+    close(agent.job.resolve_fd);
     assert_int_equal(base_governor_used_bytes(agent.governor), 0);
     base_governor_close(agent.governor);
     return 0;
@@ -78,8 +83,11 @@ static uint32_t await(void)
     const uint64_t end_ns = base_clock_now_ns() + 10 * BASE_NS_PER_S;
     while (agent.count == before) {
         assert_true(base_clock_now_ns() < end_ns);
-        struct pollfd fd = {.fd = cluster_crew_fd(agent.crew), .events = POLLIN};
-        poll(&fd, 1, 100);
+        struct pollfd fd[2] = {{.fd = cluster_crew_fd(agent.crew), .events = POLLIN},
+                               {.fd = agent.job.resolve_fd, .events = POLLIN}};
+        poll(fd, 2, 100);
+        if (fd[1].revents)
+            node_job_resolved(&agent.job);
         struct cluster_crew_event event;
         while (agent.count == before && cluster_crew_poll(agent.crew, &event))
             node_job_crew_event(&agent.job, &event);
@@ -125,9 +133,10 @@ static void begin(const struct join_settings *settings)
     agent.last++;
     agent.count = 0;
     message.resolve.source_count = 1;
-    message.resolve.source[0].text = "gen:rows=1000,row=16";
+    message.resolve.source[0].text = strdup("gen:rows=1000,row=16");
     order(&message);
-    assert_int_equal(agent.heard[0].kind, CLUSTER_MESSAGE_RESOLVED);
+    assert_null(message.resolve.source[0].text); /* taken over */
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_RESOLVED);
 
     const struct join_request request = {.kind = JOIN_JOB_SHUFFLE,
                                          .on = "key",
@@ -344,6 +353,30 @@ static void test_cause_while_aborting(void **state)
     run_good_job();
 }
 
+/* Nobody waits for a look at sources that is not wanted any more. */
+static void test_look_abandoned(void **state)
+{
+    (void)state;
+    const struct join_settings settings = {0};
+    for (int i = 0; i < NODE_RESOLVE_STUCK_MAX; i++) {
+        struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE, .resolve = {.source_count = 1}};
+        message.resolve.source[0].text = strdup("shared:/");
+        agent.last++;
+        agent.count = 0;
+        order(&message);
+        struct cluster_message release = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
+        order(&release);
+        assert_int_equal(agent.count, 1);
+        assert_int_equal(agent.heard[0].kind, CLUSTER_MESSAGE_CLOSED);
+        assert_true(node_job_idle(&agent.job));
+    }
+    begin(&settings);
+    expect_step(JOIN_STEP_OPENED);
+    struct cluster_message release = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
+    order(&release);
+    assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_CLOSED);
+}
+
 int main(void)
 {
     base_log_set_level(BASE_LOG_ERROR);
@@ -355,6 +388,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_engines_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_look_abandoned, open_agent, close_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
