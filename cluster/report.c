@@ -253,6 +253,11 @@ static void print_cost(const struct cluster_report *report, FILE *to)
     fputc('\n', to);
 }
 
+static bool decided(const struct cluster_node_report *node, const char *decision)
+{
+    return node->engine_decision && strcmp(node->engine_decision, decision) == 0;
+}
+
 /* The engine's decisions, each with the nodes that made it unless all did. */
 static void print_decisions(const struct cluster_report *report, FILE *to)
 {
@@ -261,7 +266,7 @@ static void print_decisions(const struct cluster_report *report, FILE *to)
         uint32_t alike = 0;
         bool told = !decision || !*decision;
         for (uint32_t k = 0; k < report->node_count && !told; k++)
-            if (report->node[k].engine_decision && strcmp(report->node[k].engine_decision, decision) == 0) {
+            if (decided(&report->node[k], decision)) {
                 told = k < i;
                 alike++;
             }
@@ -269,7 +274,7 @@ static void print_decisions(const struct cluster_report *report, FILE *to)
             continue;
         fputs("decision  ", to);
         for (uint32_t k = i, left = alike; alike < report->node_count && k < report->node_count; k++)
-            if (strcmp(report->node[k].engine_decision, decision) == 0)
+            if (decided(&report->node[k], decision))
                 fprintf(to, "%s%s", report->node[k].name, --left > 0 ? ", " : ": ");
         fprintf(to, "%s\n", decision);
     }

@@ -324,6 +324,17 @@ static void people_read_the_essentials(void **state)
     free(text);
 }
 
+/* A node that decided nothing is named by nobody's decision, and is no pointer to read. */
+static void decisions_name_who_made_them(void **state)
+{
+    (void)state;
+    const struct cluster_report report = make_report(NODES);
+    node[1].engine_decision = NULL;
+    char *text = print(&report);
+    assert_non_null(strstr(text, "decision  n1, n3: multishot receive\n"));
+    free(text);
+}
+
 /* What a few KiB took says nothing of a GiB. */
 static void little_has_no_cost_per_gib(void **state)
 {
@@ -460,6 +471,7 @@ int main(void)
         cmocka_unit_test(json_of_the_ladder),
         cmocka_unit_test(completeness),
         cmocka_unit_test(people_read_the_essentials),
+        cmocka_unit_test(decisions_name_who_made_them),
         cmocka_unit_test(little_has_no_cost_per_gib),
         cmocka_unit_test(rows_in_tables_have_no_checksum),
         cmocka_unit_test(many_nodes_get_a_spread),
