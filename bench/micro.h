@@ -78,7 +78,7 @@ enum micro_peer_kind {
 };
 /* Takes over fd. cores: where the thread may run, or NULL. */
 enum base_status micro_peer_start(enum micro_peer_kind kind, int fd, uint32_t bytes, const cpu_set_t *cores,
-                                  struct micro_peer **peer, struct base_error *error);
+                                  struct micro_peer **started, struct base_error *error);
 /* Ends the thread (at most 100 ms later) and closes its fd. */
 void micro_peer_stop(struct micro_peer *peer);
 

@@ -163,6 +163,7 @@ static int conclude(const struct cluster_client_args *args, const struct bisect_
     const int code = show(args, report);
     for (uint32_t i = 0; i < report->count; i++)
         bisect_summary_free(&summary[i]);
+    report->summary = NULL;
     return code;
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/bisect_report.h"
 #include "cluster/json_out.h"
 
@@ -155,6 +156,7 @@ static json_t *make_nic(struct json_out *out, const struct bisect_summary *summa
 static json_t *make_slowest(struct json_out *out, const struct bisect_summary *summary)
 {
     const bool known = summary->slow_link >= 0;
+    BASE_ASSERT(summary->sends && summary->receives);
     const uint32_t node = summary->slow_node;
     json_t *object = json_object(), *link = json_array();
     json_out_put(out, object, "node", known ? make_name(summary, node) : json_null());

@@ -306,8 +306,8 @@ static void find_slow_nodes(struct bisect_summary *summary, double *scratch)
         }
     }
     for (uint32_t i = 0; i < nodes; i++) {
-        scratch[2 * i] = summary->best_sends[i];
-        scratch[2 * i + 1] = summary->best_receives[i];
+        scratch[i] = summary->best_sends[i];
+        scratch[nodes + i] = summary->best_receives[i];
     }
     summary->best_median = median_of(scratch, 2 * (size_t)nodes);
 }

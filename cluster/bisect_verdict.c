@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/bisect_summary.h"
 
 #define BISECT_SLOW 0.85
@@ -95,6 +96,7 @@ static void blame_cut(const struct bisect_summary *summary, struct sentence *to)
 {
     if (summary->cut_count == 0)
         return;
+    BASE_ASSERT(summary->cut && summary->minimum < summary->cut_count);
     const struct bisect_cut *cut = &summary->cut[summary->minimum];
     if (!slow(cut->rate, cut->reachable))
         return;

@@ -118,6 +118,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
         return status;
     }
     bisect->duration_ns = request->duration_ns ? request->duration_ns : BASE_NS_PER_S;
+    BASE_ASSERT(job->node_count >= 2);
     bisect->flow_room = job->node_count * (job->node_count - 1);
     bisect->sum.window_count = cluster_bisect_windows(bisect->duration_ns);
     bisect->sum.window = calloc(bisect->sum.window_count, sizeof *bisect->sum.window);

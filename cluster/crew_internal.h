@@ -98,7 +98,7 @@ void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_er
 void crew_tell_decision(struct cluster_crew *crew, uint32_t missing);
 
 /* crew_member.c: a worker's thread, and orders to it. */
-void *crew_member_main(void *member);
+void *crew_member_main(void *argument);
 shuffle_command_fn crew_command_prepare, crew_command_survey, crew_command_connect, crew_command_start_0,
     crew_command_start_1, crew_command_finish, crew_command_abort, crew_command_quit;
 /* The task's report of a step, on the worker's thread. */

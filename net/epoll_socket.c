@@ -373,7 +373,7 @@ static uint32_t epoll_read_prepare(struct epoll_socket *socket, const struct epo
 static void epoll_read_learn(struct epoll_socket *socket, uint32_t offered, uint32_t used, bool full)
 {
     if (full) {
-        socket->read_chunks = (uint32_t)base_min_u64(EPOLL_READ_CHUNKS_MAX, 2 * offered);
+        socket->read_chunks = (uint32_t)base_min_u64(EPOLL_READ_CHUNKS_MAX, UINT64_C(2) * offered);
     } else {
         socket->read_chunks = used;
         if (!(socket->flags & EPOLL_HANGUP))

@@ -341,8 +341,8 @@ enum { URING_MEMORY_NONE = -1 };
 /* After enable; takes registered buffers out of force where they cannot be had. */
 void uring_memory_enable(struct uring_engine *engine);
 void uring_memory_close(struct uring_engine *engine);
-void uring_memory_register(struct net_engine *, void *memory, size_t bytes);
-void uring_memory_unregister(struct net_engine *, void *memory);
+void uring_memory_register(struct net_engine *base, void *begin, size_t bytes);
+void uring_memory_unregister(struct net_engine *base, void *begin);
 /* Index of the registered buffer that holds all these bytes, or URING_MEMORY_NONE. */
 int uring_memory_find(const struct uring_engine *engine, const void *data, size_t bytes);
 

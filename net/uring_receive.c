@@ -104,7 +104,10 @@ void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data,
     engine->base.counters.received_bytes += bytes;
     uring_event_fill(event, NET_EVENT_RECEIVED, socket);
     event->bytes = bytes;
-    event->chunk = (struct net_chunk){.data = data, .bytes = bytes, .capacity = engine->chunks.chunk_bytes, .id = id};
+    event->chunk.data = data;
+    event->chunk.bytes = bytes;
+    event->chunk.capacity = engine->chunks.chunk_bytes;
+    event->chunk.id = id;
 }
 
 /* Only of a broken connection. */

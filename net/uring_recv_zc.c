@@ -87,7 +87,7 @@ static int area_register(struct uring_engine *engine, const struct net_receive_q
 {
     struct uring_area *area = &engine->area;
     const uint32_t page_bytes = (uint32_t)sysconf(_SC_PAGESIZE);
-    uint32_t piece_bytes = area->piece_bytes == page_bytes ? 0 : area->piece_bytes;
+    const uint32_t piece_bytes = area->piece_bytes == page_bytes ? 0 : area->piece_bytes;
     int result = area_register_once(engine, queue, piece_bytes);
 
     for (int i = 0; (result == -EBUSY || result == -EEXIST) && !area->copies && i < AREA_BUSY_TRIES; i++) {
@@ -95,7 +95,6 @@ static int area_register(struct uring_engine *engine, const struct net_receive_q
         result = area_register_once(engine, queue, piece_bytes);
     }
     if (result < 0 && piece_bytes != 0) {
-        piece_bytes = 0;
         area->piece_bytes = page_bytes;
         area->piece_count = (uint32_t)(area->bytes / page_bytes);
         result = area_register_once(engine, queue, 0);
