@@ -359,6 +359,24 @@ static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct b
     coordinator_lose_node(c, node, how);
 }
 
+/* Did we mean to run before now, and could not? Then nodes could not make themselves heard: they get a new period of
+ * silence, and those that have given us up in the meantime are not blamed. */
+static void notice_pause(struct cluster_coordinator *c, uint64_t now_ns)
+{
+    const uint64_t due_ns = c->now_ns + CLUSTER_BEAT_NS;
+    const uint64_t pause_ns = c->now_ns && coordinator_nodes_here(c) > 0 ? cluster_pause_ns(due_ns, now_ns) : 0;
+    if (pause_ns == 0)
+        return;
+    base_log_warn("stood still for %.1f s: was the coordinator stopped, or did its machine give it no CPU?",
+                  (double)pause_ns / 1e9);
+    if (c->run) {
+        c->run->pause_ns = pause_ns;
+        c->run->pause_until_ns = now_ns + CLUSTER_SILENCE_NS;
+    }
+    for (uint32_t i = 0; i < c->node_count; i++)
+        c->node[i]->heard_ns = now_ns;
+}
+
 static void on_tick(struct cluster_coordinator *c)
 {
     for (uint32_t i = 0; i < c->node_count; i++)
@@ -381,6 +399,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
                                           struct base_error *error)
 {
     actions_clear(c);
+    notice_pause(c, now_ns);
     c->now_ns = base_max_u64(now_ns, c->now_ns);
     switch (event->kind) {
     case CLUSTER_EVENT_MESSAGE:
@@ -413,11 +432,9 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
 
 uint64_t cluster_coordinator_deadline_ns(const struct cluster_coordinator *c)
 {
-    uint64_t deadline_ns = coordinator_job_deadline_ns(c);
-    for (uint32_t i = 0; i < c->node_count; i++)
-        if (c->node[i]->peer)
-            deadline_ns = base_min_u64(deadline_ns, c->node[i]->heard_ns + CLUSTER_SILENCE_NS);
-    return deadline_ns;
+    /* With nodes here it runs at least as often as they beat, so that it sees when it could not. */
+    const uint64_t deadline_ns = coordinator_job_deadline_ns(c);
+    return coordinator_nodes_here(c) > 0 ? base_min_u64(deadline_ns, c->now_ns + CLUSTER_BEAT_NS) : deadline_ns;
 }
 
 bool cluster_coordinator_idle(const struct cluster_coordinator *c)

@@ -5,12 +5,9 @@
 #ifndef MILLRACE_CLUSTER_COORDINATOR_H
 #define MILLRACE_CLUSTER_COORDINATOR_H
 
-#include "base/clock.h"
+#include "cluster/liveness.h"
 #include "cluster/message.h"
 
-/* A node beats five times a second, and is lost when it was silent for this long. */
-#define CLUSTER_BEAT_NS (UINT64_C(200) * BASE_NS_PER_MS)
-#define CLUSTER_SILENCE_NS (UINT64_C(1200) * BASE_NS_PER_MS)
 /* Nodes have this long to let go of a job (giving back a hundred gigabytes takes its time); one that has not is taken
  * for lost. The client does not wait as long: it gets its report when all have let go, or after CLUSTER_REPORT_NS. */
 #define CLUSTER_RELEASE_NS (UINT64_C(5) * BASE_NS_PER_S)

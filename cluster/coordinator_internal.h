@@ -78,8 +78,10 @@ struct coordinator_job {
     struct cluster_decision decision;
     struct base_error error; /* the first; BASE_OK: none */
     bool bad_request;
-    uint64_t echo_until_ns; /* ABORT: when the error can no longer be the echo of a death */
-    uint64_t progress_ns;   /* last PROGRESS */
+    uint64_t echo_until_ns;  /* ABORT: when the error can no longer be the echo of a death */
+    uint64_t progress_ns;    /* last PROGRESS */
+    uint64_t pause_ns;       /* how long the coordinator stood still while it ran; 0: never */
+    uint64_t pause_until_ns; /* until then the loss of a node is put down to that */
 };
 
 /* A decision that some node has not carried out. */

@@ -529,7 +529,12 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     const char *name = node->hello.name;
     /* Its neighbours may have felt it first: people want to know what it was doing then. */
     const enum cluster_phase phase = job->phase == CLUSTER_PHASE_ABORT ? job->failed_phase : job->phase;
-    if (job->recorded)
+    if (c->now_ns < job->pause_until_ns && !job->recorded)
+        coordinator_fail(c, BASE_NODE_LOST,
+                         "the coordinator stood still for %.1f s (was it stopped, or did its machine give it no CPU?), "
+                         "and the nodes gave the job up: nothing is wrong with them, run it again",
+                         (double)job->pause_ns / 1e9);
+    else if (job->recorded)
         coordinator_fail(c, BASE_NODE_LOST,
                          "node %s was lost while committing (%s); the job's result is decided and is completed in %s "
                          "when the node is back",

@@ -13,8 +13,8 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "cluster/coordinator.h"
 #include "cluster/link.h"
+#include "cluster/liveness.h"
 
 /* Beats are tiny and must not be late on a machine that is busy with rows. Needs a privilege; without it, all threads
  * are alike. */
@@ -72,6 +72,7 @@ static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int
         if (fds[0].revents)
             return BASE_OK;
         now_ns = base_clock_now_ns();
+        heard_ns += cluster_pause_ns(next_ns, now_ns);
         /* First hear what lies there: after a pause of this process the coordinator's words may be waiting. */
         const enum base_status status = fds[1].revents ? hear(fd, now_ns, &heard_ns, error) : BASE_OK;
         if (status != BASE_OK)

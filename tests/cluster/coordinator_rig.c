@@ -462,6 +462,11 @@ void rig_node_continue(struct rig *rig, uint32_t node)
     rig->node[node].stopped = false;
 }
 
+void rig_node_give_up(struct rig *rig, uint32_t node)
+{
+    node_disconnect(rig, node, false);
+}
+
 /* ---- clients ---- */
 
 struct rig_client *rig_client(struct rig *rig)

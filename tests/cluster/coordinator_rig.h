@@ -86,6 +86,8 @@ void rig_node_start(struct rig *rig, uint32_t node);
 void rig_node_kill(struct rig *rig, uint32_t node);
 void rig_node_stop(struct rig *rig, uint32_t node);
 void rig_node_continue(struct rig *rig, uint32_t node);
+/* It has not heard of the coordinator for too long: lets go of its job, and comes again. */
+void rig_node_give_up(struct rig *rig, uint32_t node);
 void rig_node_say(struct rig *rig, uint32_t node, const struct cluster_message *message);
 
 struct rig_client *rig_client(struct rig *rig);

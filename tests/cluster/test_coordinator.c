@@ -448,6 +448,31 @@ static void hang_in_phase(enum cluster_message_kind phase, uint64_t bound_ns, ui
     rig_close(rig);
 }
 
+/* The coordinator is stopped for two seconds: its nodes, which hear nothing of it, give their job up and come again.
+ * None of them is blamed. A pause that no node minds is minded by nobody. */
+static void test_pause_of_the_coordinator(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; phases[i] != CLUSTER_MESSAGE_COMMIT; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 450 + i, 4);
+        struct rig_client *client = stand_still(rig, phases[i]);
+        rig->now_ns += BASE_NS_PER_S;
+        rig_run(rig, BASE_NS_PER_S);
+        assert_false(client->reported);
+        assert_true(rig_is_complete(rig));
+        rig->now_ns += 2 * BASE_NS_PER_S;
+        for (uint32_t j = 0; j < 4; j++)
+            rig_node_give_up(rig, j);
+        assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_NODE_LOST);
+        assert_names(client, "the coordinator stood still for");
+        assert_true(rig_until(rig, rig_is_complete, BASE_NS_PER_S));
+        memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
+        run_good_job(rig);
+        rig_close(rig);
+    }
+}
+
 static void test_hung_node(void **state)
 {
     (void)state;
@@ -860,6 +885,7 @@ int main(void)
         cmocka_unit_test(test_stuck_release),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_out_of_turn),
+        cmocka_unit_test(test_pause_of_the_coordinator),
         cmocka_unit_test(test_hung_node),
         cmocka_unit_test(test_stop_while_committing),
         cmocka_unit_test(test_hello_twice),

@@ -262,6 +262,31 @@ static bool exists(const char *path)
     return stat(path, &info) == 0;
 }
 
+static uint32_t count_in_log(const char *log, const char *words)
+{
+    char path[160], line[4096];
+    uint32_t count = 0;
+    snprintf(path, sizeof path, "%s/%s.log", folder, log);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        count += strstr(line, words) != NULL;
+    fclose(file);
+    return count;
+}
+
+static const char *const node_log[NODES] = {"n1", "n2", "n3"};
+
+/* Waits until the log has more than so many lines with these words. */
+static void await_log(const char *log, const char *words, uint32_t before)
+{
+    const uint64_t deadline_ns = limit_ns();
+    while (count_in_log(log, words) <= before) {
+        assert_true(base_clock_now_ns() < deadline_ns);
+        usleep(10000);
+    }
+}
+
 /* ---- tests ---- */
 
 static int open_cluster(void **state)
@@ -352,6 +377,27 @@ static void test_node_stands_still(void **state)
     kill(node_pid[2], SIGSTOP);
     expect(link, BASE_NODE_LOST, "n3");
     kill(node_pid[2], SIGCONT);
+    await_complete();
+    run_good_join();
+}
+
+/* Nodes that give up because the coordinator stood still are not blamed. */
+static void test_coordinator_stands_still(void **state)
+{
+    (void)state;
+    static const char silent[] = "the coordinator was silent";
+    const struct cluster_submit request = join_of(ENDLESS);
+    uint64_t job;
+    struct cluster_link *link = submit(&request, &job);
+    await_rows(link);
+    uint32_t before[NODES];
+    for (uint32_t i = 0; i < NODES; i++)
+        before[i] = count_in_log(node_log[i], silent);
+    kill(coordinator_pid, SIGSTOP);
+    for (uint32_t i = 0; i < NODES; i++)
+        await_log(node_log[i], silent, before[i]);
+    kill(coordinator_pid, SIGCONT);
+    expect(link, BASE_NODE_LOST, "the coordinator stood still");
     await_complete();
     run_good_join();
 }
@@ -526,10 +572,11 @@ static void test_answer_too_large(void **state)
     (void)state;
     static char source[PATH_MAX + 8];
     char path[PATH_MAX];
-    make_long_files(CLUSTER_MESSAGE_BYTES_MAX / (PATH_MAX - 512) + 100, path);
+    make_long_files(CLUSTER_MESSAGE_BYTES_MAX / (PATH_MAX - 512) / 2 + 50, path); /* on both sides */
     snprintf(source, sizeof source, "local:%s", path);
-    struct cluster_submit request = join_of("gen:rows=1000,row=16");
-    request.source[1] = (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
+    struct cluster_submit request = join_of(source);
+    request.source[0] = (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
+    request.source[1] = request.source[0];
     uint64_t job;
     expect(submit(&request, &job), BASE_TOO_LARGE, "RESOLVED");
     run_good_join(); /* and all nodes are still here */
@@ -578,28 +625,6 @@ static uint32_t count_descriptors(pid_t pid)
     return count_files(path, "") - 2; /* without "." and ".." */
 }
 
-static uint32_t count_in_log(const char *log, const char *words)
-{
-    char path[160], line[4096];
-    uint32_t count = 0;
-    snprintf(path, sizeof path, "%s/%s.log", folder, log);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    while (fgets(line, sizeof line, file))
-        count += strstr(line, words) != NULL;
-    fclose(file);
-    return count;
-}
-
-static void await_log(const char *log, const char *words)
-{
-    const uint64_t deadline_ns = limit_ns();
-    while (count_in_log(log, words) == 0) {
-        assert_true(base_clock_now_ns() < deadline_ns);
-        usleep(10000);
-    }
-}
-
 static uint64_t cpu_ticks(pid_t pid)
 {
     char path[64];
@@ -632,7 +657,7 @@ static void test_no_descriptors_left(void **state)
         assert_int_equal(cluster_link_send(idle[i], &message, base_clock_now_ns(), &error), BASE_OK);
         cluster_link_ready(idle[i], base_clock_now_ns(), &error);
     }
-    await_log("coordinator", "cannot accept");
+    await_log("coordinator", "cannot accept", 0);
     const uint64_t begin = cpu_ticks(coordinator_pid);
     usleep(1000 * 1000); /* whether it spins shows only over time */
     const uint64_t spent = cpu_ticks(coordinator_pid) - begin;
@@ -682,6 +707,7 @@ int main(void)
         cmocka_unit_test(test_output),
         cmocka_unit_test(test_node_dies),
         cmocka_unit_test(test_node_stands_still),
+        cmocka_unit_test(test_coordinator_stands_still),
         cmocka_unit_test(test_client_leaves),
         cmocka_unit_test(test_node_is_stopped),
         cmocka_unit_test(test_coordinator_dies),
