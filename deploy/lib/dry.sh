@@ -34,6 +34,7 @@ dry_run()
             ! process_lives "$pid_file" || show kill -TERM "$process_pid"
         done
     }
+    make_key() { [ -e "$STATE/key" ] || show "$BIN/millrace" key "$STATE/key"; }
     wait_ready() { :; }
     state_lock() { state_find "$1"; }
     state_save() { :; }

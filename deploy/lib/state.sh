@@ -4,6 +4,7 @@
 #   settings        what `up` was asked for and chose, one "key=value" a line
 #   pids/NAME       pid files (process.sh) of the coordinator and of n1 to nN
 #   logs/NAME       what each wrote
+#   key             the cluster's key
 #   coordinator/    the coordinator's own state
 #
 # The folder itself is what is locked, so that no lock file has to outlive the cluster.

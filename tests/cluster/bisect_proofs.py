@@ -294,7 +294,6 @@ def node_killed():
 def interrupted():
     """Ctrl-C gives the object of what there is, also when that is nothing; wrong words and no cluster do, too."""
     with Cluster(nodes=3) as cluster:
-        environment = dict(os.environ, MILLRACE_COORDINATOR=cluster.member("coordinator")["address"])
         for delay in 0, 1.5:
             with subprocess.Popen(
                 cluster.command("bisect", "--seconds", "1", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -316,8 +315,8 @@ def interrupted():
             (["--streams", "0"], 2), (["--coordinator", "127.0.0.1:9"], 3),
         ):  # fmt: skip
             done = subprocess.run(
-                [os.path.join(os.environ["MILLRACE_BIN"], "millrace"), "bisect", "--json", *words],
-                capture_output=True, text=True, timeout=hang_limit(30), check=False, env=environment,
+                cluster.command("bisect", "--json", *words),
+                capture_output=True, text=True, timeout=hang_limit(30), check=False,
             )  # fmt: skip
             expect(done.returncode == code, f"{words}: exit code {done.returncode}")
             expect(strict(done.stdout)["runs"] == [], f"{words}: {done.stdout}")

@@ -4,7 +4,7 @@ import sys
 import time
 
 import cases_input
-from lab import ROOT, expect, expect_equal
+from lab import ROOT, as_user, expect, expect_equal
 
 IO_URING_SETUP, EPERM = 425, 1
 MEMLOCK_BYTES = 64 << 10
@@ -31,8 +31,7 @@ def without_uring(lab):
 
 def without_locked_memory(lab):
     """An unprivileged user with little locked memory, who must be nobody else: the kernel counts it by user."""
-    return under(lab, "bin-memlock", "prlimit", "--memlock=%d" % MEMLOCK_BYTES, "setpriv", "--reuid",
-                 str(1000000000 + os.getpid()), "--regid", "65534", "--clear-groups")
+    return as_user(lab, "bin-memlock", 1000000000 + os.getpid(), "prlimit", "--memlock=%d" % MEMLOCK_BYTES)
 
 
 def log_lines(cluster, member, words):

@@ -4,7 +4,7 @@ import os
 import subprocess
 import threading
 
-from lab import expect, expect_equal
+from lab import as_user, expect, expect_equal
 
 GOOD = b"id,name\n" + b"".join(b"%d,row %d\n" % (i, i) for i in range(2000))
 
@@ -218,14 +218,7 @@ def unreadable(cluster):
 
 def as_nobody(lab):
     """Programs whose nodes give up root."""
-    folder = lab.path("bin-nobody")
-    os.makedirs(folder, exist_ok=True)
-    os.symlink(lab.bin + "/millrace", folder + "/millrace")
-    with open(folder + "/millraced", "w") as file:
-        file.write('#!/bin/sh\n[ "$1" = node ] || exec "%s/millraced" "$@"\n'
-                   'exec setpriv --reuid 65534 --regid 65534 --clear-groups "%s/millraced" "$@"\n' % (lab.bin, lab.bin))
-    os.chmod(folder + "/millraced", 0o755)
-    return folder
+    return as_user(lab, "bin-nobody", 65534)
 
 
 def pipes(cluster):

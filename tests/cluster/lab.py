@@ -260,7 +260,7 @@ class Cluster:
 
     def command(self, *words):
         return [*self.within(), os.path.join(self.lab.bin, "millrace"), words[0], "--coordinator", self.coordinator,
-                *words[1:]]
+                "--key", os.path.join(self.folder, "key"), *words[1:]]
 
     def client(self, *words, code=0, timeout=20):
         """Another command of the client; what it printed, taken apart."""
@@ -300,6 +300,26 @@ class Cluster:
                 return
             expect(time.monotonic() < deadline, "%s, %g s later still: %s" % (words, self.lab.limit(seconds), reason))
             time.sleep(0.02)
+
+
+AS_USER = """#!/bin/sh
+[ "$1" = node ] || exec "{bin}/millraced" "$@"
+for key; do :; done # the last word is the key's path
+copy="{folder}/key-$3"
+install -o {uid} -m 0600 "$key" "$copy" || exit 1
+exec {prefix} setpriv --reuid {uid} --regid 65534 --clear-groups "{bin}/millraced" "$@" --key "$copy"
+"""
+
+
+def as_user(lab, name, uid, *prefix):
+    """A folder of programs whose nodes become another user, who gets a copy of the key: only its owner may read one."""
+    folder = lab.path(name)
+    os.makedirs(folder, exist_ok=True)
+    os.symlink(lab.bin + "/millrace", folder + "/millrace")
+    with open(folder + "/millraced", "w") as file:
+        file.write(AS_USER.format(bin=lab.bin, folder=folder, uid=uid, prefix=" ".join(prefix)))
+    os.chmod(folder + "/millraced", 0o755)
+    return folder
 
 
 # The lab -------------------------------------------------------------------------------------------------------------

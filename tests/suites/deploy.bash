@@ -57,6 +57,16 @@ member_pid()
         <"$WORK/status.json"
 }
 
+# state_of NAME: the folder in which deploy/cluster keeps what it knows of the cluster.
+state_of()
+{
+    local root
+    for root in "${XDG_RUNTIME_DIR:-/run}/millrace" /run/millrace "/tmp/millrace-$(id -u)"; do
+        [ ! -d "$root/$PREFIX-$1" ] || break
+    done
+    echo "$root/$PREFIX-$1"
+}
+
 # traces WORD: processes with WORD in their command line, namespaces and folders with it in their name; sorted.
 traces()
 {
@@ -104,6 +114,24 @@ lives_beside_another()
     cluster up a --nodes 2 --via "$1" && cluster up b --nodes 2 --via "$1" && cluster down a &&
         nothing_left "$PREFIX-a" && status_is b 'len(members) == 3 and all(m["ready"] for m in members)' &&
         cluster down b && nothing_left "$PREFIX-b"
+}
+
+# The key is the permission to use the cluster, and its file belongs to the user alone.
+has_a_key()
+{
+    local folder within=() coordinator
+    cluster up a --nodes 2 --via "$1" && folder=$(state_of a) || return 1
+    [ "$1" = loopback ] || within=(ip netns exec "millrace-$PREFIX-a-sw")
+    coordinator=$(sed -n 's/^coordinator=//p' "$folder/settings")
+    [ "$(stat -c '%a %s %u' "$folder/key")" = "600 65 $(id -u)" ] && cp "$folder/key" "$WORK/old-key" &&
+        expect 3 "${within[@]}" "$MILLRACE_BIN/millrace" nodes --coordinator "$coordinator" &&
+        "${within[@]}" "$MILLRACE_BIN/millrace" nodes --coordinator "$coordinator" --key "$folder/key" &&
+        MILLRACE_KEY=/nonexistent cluster run a -- nodes && cluster up a && cmp "$folder/key" "$WORK/old-key" || return 1
+    [ "$(id -u)" -ne 0 ] || expect 2 "${within[@]}" setpriv --reuid 65534 --clear-groups "$MILLRACE_BIN/millrace" nodes \
+        --coordinator "$coordinator" --key "$folder/key" || return 1
+    rm "$folder/key"
+    expect 1 cluster up a && cluster down a && nothing_left "$PREFIX-a" && cluster up a --nodes 2 --via "$1" &&
+        ! cmp -s "$folder/key" "$WORK/old-key" && cluster down a
 }
 
 passes_on_the_client()
@@ -168,10 +196,7 @@ spares_another_process()
     cluster up a --nodes 2 --via loopback || return 1
     sleep infinity &
     sleeper=$!
-    for file in "${XDG_RUNTIME_DIR:-/run}/millrace" /run/millrace "/tmp/millrace-$(id -u)"; do
-        [ ! -d "$file/$PREFIX-a" ] || break
-    done
-    file=$file/$PREFIX-a/pids/n1
+    file=$(state_of a)/pids/n1
     kills n1
     sed -i "s/^[0-9]*/$sleeper/" "$file" && status_is a 'members[1]["state"] == "dead"' && cluster down a &&
         kill -0 "$sleeper" && nothing_left "$PREFIX-a"
@@ -313,7 +338,7 @@ notices_a_wrong_answer()
     cat >"$WORK/wrong/millrace" <<SCRIPT
 #!/bin/bash
 "$MILLRACE_BIN/millrace" "\$@" || exit
-[ "\$1" = nodes ] && exit
+[[ \$1 != nodes && \$1 != key ]] || exit 0
 while [ "\$1" != --out ]; do shift; done
 sed -i '\$d' "\$2"/part-00000.csv
 SCRIPT
@@ -369,6 +394,7 @@ check "tune-nic: a real interface that cannot is left alone" leaves_a_veth_alone
 for kind in $KINDS; do
     check "$kind: up and down, repeated" goes_up_and_down "$kind"
     check "$kind: two clusters side by side" lives_beside_another "$kind"
+    check "$kind: a key of its own lets in its owner alone" has_a_key "$kind"
     check "$kind: run passes on output and exit code" passes_on_the_client "$kind"
     check "$kind: up mends what has ended" mends_a_dead_node "$kind"
     check "$kind: restart, logs in one stream, and the record of a run" restarts_and_shows_logs "$kind"
