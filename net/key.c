@@ -44,7 +44,7 @@ void net_key_close(struct net_key *key)
     sodium_free(key); /* makes it writable, wipes it */
 }
 
-/* Who else may read or write the file may also know or choose the key. */
+/* Whoever else may read or write the file, and its owner, may know or choose the key. */
 static enum base_status check_file(int fd, const char *path, struct base_error *error)
 {
     struct stat about;
@@ -52,6 +52,12 @@ static enum base_status check_file(int fd, const char *path, struct base_error *
         return base_error_set_errno(error, errno, "cannot look at the key %s", path);
     if (!S_ISREG(about.st_mode))
         return base_error_set(error, BASE_INVALID, "the key %s is not a file: `millrace key FILE' makes one", path);
+    if (about.st_uid != geteuid())
+        return base_error_set(
+            error, BASE_DENIED,
+            "the key %s belongs to user %u, who can change it, and this is user %u: copy it to a file "
+            "of your own",
+            path, (unsigned)about.st_uid, (unsigned)geteuid());
     if (about.st_mode & (S_IRWXG | S_IRWXO))
         return base_error_set(error, BASE_DENIED,
                               "the key %s is not its owner's alone (its mode is %04o): `chmod 600 %s', and if "

@@ -16,8 +16,8 @@ struct net_key;
 
 enum { NET_KEY_BYTES = 32, NET_KEY_MAC_BYTES = 32, NET_KEY_NONCE_BYTES = 32 };
 
-/* Reads a key file. BASE_DENIED when others than its owner may read or change it. Errors name the file and what to do.
- * The caller closes the key. */
+/* Reads a key file. BASE_DENIED when it is not this user's, or when others may read or change it. Errors name the file
+ * and what to do. The caller closes the key. */
 enum base_status net_key_read(const char *path, struct net_key **key, struct base_error *error);
 /* Makes a key of these bytes, which are copied. */
 enum base_status net_key_make(const uint8_t bytes[NET_KEY_BYTES], struct net_key **key, struct base_error *error);

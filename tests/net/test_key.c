@@ -150,6 +150,19 @@ static void a_file_of_others_is_refused(void **state)
     }
 }
 
+/* Root can read every file, but who owns it can change it. */
+static void a_file_of_another_owner_is_refused(void **state)
+{
+    (void)state;
+    put("foreign", digits, 64, 0600);
+    if (chown(path, 65534, 65534) < 0) {
+        print_message("this user cannot give a file to another\n");
+        skip();
+    }
+    refuse("foreign", BASE_DENIED, "belongs to user 65534");
+    refuse("foreign", BASE_DENIED, "of your own");
+}
+
 static void what_is_no_file_is_refused(void **state)
 {
     (void)state;
@@ -179,8 +192,8 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)state;
-    static const char *const names[] = {"made", "other", "plain", "empty", "short", "digit",
-                                        "long", "blank", "twice", "open",  "pipe",  "secret"};
+    static const char *const names[] = {"made",  "other", "plain", "empty", "short",  "digit",  "long",
+                                        "blank", "twice", "open",  "pipe",  "secret", "foreign"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(file(names[i]));
     rmdir(file("folder"));
@@ -192,8 +205,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_key_is_made_once),          cmocka_unit_test(no_key_where_there_is_no_folder),
         cmocka_unit_test(a_key_is_what_its_file_says), cmocka_unit_test(what_is_no_key_is_refused),
-        cmocka_unit_test(a_file_of_others_is_refused), cmocka_unit_test(what_is_no_file_is_refused),
-        cmocka_unit_test(the_content_is_never_told),
+        cmocka_unit_test(a_file_of_others_is_refused), cmocka_unit_test(a_file_of_another_owner_is_refused),
+        cmocka_unit_test(what_is_no_file_is_refused),  cmocka_unit_test(the_content_is_never_told),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
