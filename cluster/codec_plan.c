@@ -179,9 +179,9 @@ static void get_generator(struct wire_reader *reader, const Wire__Generator *wir
     generator->preload = wire->preload;
     const bool keyed = generator->keys == SHUFFLE_KEYS_UNIFORM || generator->keys == SHUFFLE_KEYS_ZIPF;
     const bool zipf_bad =
-        generator->keys == SHUFFLE_KEYS_ZIPF && !(generator->zipf_exponent > 0 && generator->zipf_exponent < 1e6);
+        generator->keys == SHUFFLE_KEYS_ZIPF && !(generator->zipf_exponent > 0 && generator->zipf_exponent <= 100);
     if (wire->row_bytes < 8 || wire->row_bytes > SHUFFLE_ROW_BYTES_MAX || wire->rows > SHUFFLE_GENERATED_ROWS_MAX ||
-        (keyed && wire->key_count == 0) || zipf_bad)
+        (keyed && (wire->key_count == 0 || wire->key_count > INT64_MAX)) || zipf_bad)
         wire_refuse(reader, BASE_PROTOCOL, "a generator's numbers are out of range");
 }
 
@@ -225,6 +225,21 @@ Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shu
     return wire;
 }
 
+/* A generated relation has a key and, where its rows are wider, a payload: its scan makes nothing else. */
+static void check_generated(struct wire_reader *reader, const struct shuffle_relation *relation)
+{
+    const struct shuffle_field *field = relation->schema.field;
+    const uint32_t payload_bytes = relation->generator.row_bytes - 8;
+    if (reader->failed)
+        return;
+    bool right = relation->schema.count == (payload_bytes > 0 ? 2 : 1) && relation->file_count == 0 &&
+                 field[0].type == SHUFFLE_INT64 && !field[0].nullable;
+    if (right && payload_bytes > 0)
+        right = field[1].type == SHUFFLE_FIXED && !field[1].nullable && field[1].width == payload_bytes;
+    if (!right)
+        wire_refuse(reader, BASE_PROTOCOL, "a generated relation has other columns than its rows");
+}
+
 void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, struct shuffle_relation *relation)
 {
     if (!wire_there(reader, "relation", wire))
@@ -243,9 +258,9 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
     if (wire->n_field == 0)
         wire_refuse(reader, BASE_PROTOCOL, "a relation has no columns");
     relation->file = wire_array(reader, "files", wire->n_file, CLUSTER_FILES_MAX, sizeof *relation->file);
-    if (!relation->file)
-        return;
-    relation->file_count = (uint32_t)wire->n_file;
+    relation->file_count = relation->file ? (uint32_t)wire->n_file : 0;
+    if (relation->placement == SHUFFLE_GENERATED)
+        check_generated(reader, relation);
     for (uint32_t i = 0; i < relation->file_count; i++) {
         relation->file[i].path = wire_text(reader, "a path", wire->file[i]->path, PATH_MAX);
         relation->file[i].bytes = wire->file[i]->bytes;
@@ -407,7 +422,7 @@ static void get_items(struct wire_reader *reader, const Wire__Plan *wire, struct
         item->column = wire_below(reader, "result column", wire->item_column[i], plan->side[item->side].project_count);
         const struct shuffle_field *from = &plan->side[item->side].schema.field[item->column];
         const struct shuffle_field *to = &plan->result.field[i];
-        if (!reader->failed && (from->type != to->type || from->width != to->width))
+        if (!reader->failed && (from->type != to->type || from->width != to->width || from->nullable != to->nullable))
             wire_refuse(reader, BASE_PROTOCOL, "result column \"%s\" has another type than its source", to->name);
     }
 }

@@ -336,7 +336,7 @@ static void test_limits(void **state)
 static void test_plans_are_checked(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < 12; fault++) {
+    for (int fault = 0; fault < 15; fault++) {
         struct cluster_message message;
         message_sample(CLUSTER_MESSAGE_PREPARE, &message);
         struct join_plan *plan = message.prepare.plan;
@@ -385,6 +385,18 @@ static void test_plans_are_checked(void **state)
         case 10:
             plan->side[0].relation.schema.field[2].scale = 39;
             words = "decimal";
+            break;
+        case 11:
+            plan->result.field[0].nullable = !plan->result.field[0].nullable;
+            words = "another type than its source";
+            break;
+        case 12:
+            plan->side[1].relation.generator.row_bytes += 8;
+            words = "other columns than its rows";
+            break;
+        case 13:
+            plan->side[1].relation.generator.key_count = UINT64_MAX;
+            words = "out of range";
             break;
         default:
             plan->side[0].relation.schema.field[3].width = SHUFFLE_ROW_BYTES_MAX + 1;
