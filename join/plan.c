@@ -3,11 +3,13 @@
  */
 #include "join/plan.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/size.h"
 #include "join/words.h"
 #include "shuffle/frame.h"
 
@@ -19,10 +21,9 @@ uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
 {
     uint64_t bytes = 0;
     if (relation->placement == SHUFFLE_GENERATED)
-        return __builtin_mul_overflow(relation->generator.rows, relation->generator.row_bytes, &bytes) ? UINT64_MAX
-                                                                                                       : bytes;
+        return base_size_multiply_most(relation->generator.rows, relation->generator.row_bytes);
     for (uint32_t i = 0; i < relation->file_count; i++)
-        bytes += relation->file[i].bytes;
+        bytes = base_size_add_most(bytes, relation->file[i].bytes);
     return bytes;
 }
 
@@ -134,17 +135,44 @@ static enum base_status plan_add_item(struct join_plan *plan, uint32_t side, uin
     if (plan->item_count == SHUFFLE_COLUMNS_MAX)
         return base_error_set(error, BASE_TOO_LARGE, "the result would have more than %d columns; use --select",
                               SHUFFLE_COLUMNS_MAX);
-    struct shuffle_field field = plan->side[side].relation.schema.field[column];
-    if (shuffle_schema_find(&plan->result, field.name) >= 0) {
-        const enum base_status status =
-            join_words_rename(&plan->result, plan->sides == 1 ? "in" : plan_side_words[side], field.name, error);
-        if (status != BASE_OK)
-            return status;
+    plan->item[plan->item_count++] =
+        (struct shuffle_output_item){.side = side, .column = plan_project(&plan->side[side], column)};
+    return BASE_OK;
+}
+
+/* Names the items of one side: a name that another item has already gets the side's in front. */
+static enum base_status plan_name_side(const struct join_plan *plan, uint32_t side, struct shuffle_schema *named,
+                                       struct shuffle_field *field, struct base_error *error)
+{
+    const struct join_side *from = &plan->side[side];
+    enum base_status status = BASE_OK;
+    for (uint32_t i = 0; i < plan->item_count && status == BASE_OK; i++) {
+        if (plan->item[i].side != side)
+            continue;
+        field[i] = from->relation.schema.field[from->project[plan->item[i].column]];
+        if (shuffle_schema_find(named, field[i].name) >= 0)
+            status = join_words_rename(named, plan->sides == 1 ? "in" : plan_side_words[side], field[i].name, error);
+        if (status == BASE_OK)
+            status = shuffle_schema_append(named, &field[i], error);
     }
-    const enum base_status status = shuffle_schema_append(&plan->result, &field, error);
-    if (status == BASE_OK)
-        plan->item[plan->item_count++] =
-            (struct shuffle_output_item){.side = side, .column = plan_project(&plan->side[side], column)};
+    return status;
+}
+
+/* The schema of the result. All of the left side are named first: of two columns of one name it is the right one that
+ * gets another, in whatever order they are selected. */
+static enum base_status plan_name_items(struct join_plan *plan, struct base_error *error)
+{
+    struct shuffle_schema named = {0};
+    struct shuffle_field *field = calloc(SHUFFLE_COLUMNS_MAX, sizeof *field);
+    if (field == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
+    enum base_status status = BASE_OK;
+    for (uint32_t side = 0; side < plan->sides && status == BASE_OK; side++)
+        status = plan_name_side(plan, side, &named, field, error);
+    for (uint32_t i = 0; i < plan->item_count && status == BASE_OK; i++)
+        status = shuffle_schema_append(&plan->result, &field[i], error);
+    shuffle_schema_free(&named);
+    free(field);
     return status;
 }
 
@@ -194,18 +222,45 @@ static enum base_status plan_select(struct join_plan *plan, const char *select, 
     return status;
 }
 
+/* May a row have these columns? */
+static enum base_status plan_check_row(const struct shuffle_schema *schema, struct base_error *error)
+{
+    struct shuffle_layout layout;
+    const enum base_status status = shuffle_layout_prepare(schema, &layout, error);
+    if (status == BASE_OK)
+        shuffle_layout_free(&layout);
+    return status;
+}
+
 /* The schema of what travels, once all columns are known. */
 static enum base_status plan_projection(struct join_side *side, struct base_error *error)
 {
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < side->project_count && status == BASE_OK; i++)
         status = shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]], error);
-    return status;
+    return status == BASE_OK ? plan_check_row(&side->schema, error) : status;
 }
 
-/* A file of fixed-width rows cannot hold columns of variable length: said before any node opens it. */
+/* What no row of the result could be written as, or none read back: said before any node opens a file. */
 static enum base_status plan_check_output(const struct join_plan *plan, struct base_error *error)
 {
+    if (plan->output == SHUFFLE_OUTPUT_COUNT)
+        return BASE_OK;
+    const enum base_status status = plan_check_row(&plan->result, error);
+    if (status != BASE_OK)
+        return status;
+    uint64_t text = 0; /* at least, with a delimiter or line end each */
+    for (uint32_t i = 0; i < plan->result.count; i++) {
+        const struct shuffle_field *field = &plan->result.field[i];
+        text += 1 + (field->type == SHUFFLE_FIXED && !field->nullable ? 2 + 2 * (uint64_t)field->width : 0);
+    }
+    if (plan->output == SHUFFLE_OUTPUT_CSV && text > SHUFFLE_ROW_BYTES_MAX)
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "the text of a result row would have at least %" PRIu64
+                              " bytes, more than the %u bytes a "
+                              "record may have, and could not be read back: select fewer columns with --select, or "
+                              "write --output-format=bin",
+                              text, SHUFFLE_ROW_BYTES_MAX);
     for (uint32_t i = 0; i < plan->result.count && plan->output == SHUFFLE_OUTPUT_FIXED; i++)
         if (shuffle_type_variable(plan->result.field[i].type)) {
             char type[48];
@@ -262,6 +317,8 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
         status = plan_keys(&made, request->on, error);
     if (status == BASE_OK)
         status = plan_select(&made, request->select, error);
+    if (status == BASE_OK)
+        status = plan_name_items(&made, error);
     if (status == BASE_OK)
         status = plan_check_output(&made, error);
     for (uint32_t side = 0; side < made.sides && status == BASE_OK; side++)

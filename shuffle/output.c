@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -94,17 +95,20 @@ static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *value, uint32_t byt
     return to + bytes;
 }
 
-/* Makes room for the image of the row. */
-static enum base_status reserve_image(struct shuffle_output *output, const uint8_t *const row[2],
-                                      struct base_error *error)
+/* Refuses a row that could not be read back, before memory goes into its text; makes room for its image. */
+static enum base_status prepare_row(struct shuffle_output *output, const uint8_t *const row[2],
+                                    struct base_error *error)
 {
-    uint64_t bytes = output->image_bytes;
-    for (uint32_t i = 0; i < output->encoder.count; i++) {
-        const struct output_item *item = &output->encoder.item[i];
-        if (shuffle_type_variable(item->slot->type))
-            bytes += output_item_bytes(item, row);
-    }
-    return scratch_reserve(output, &output->image, bytes, error);
+    const struct output_encoder *encoder = &output->encoder;
+    const uint64_t variable = output_variable_bytes(encoder, row);
+    const uint64_t bytes = encoder->head_bytes + variable;
+    if (output->config.kind != SHUFFLE_OUTPUT_COUNT && bytes > SHUFFLE_ROW_BYTES_MAX)
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "cannot write %s: a result row of %" PRIu64
+                              " bytes is larger than the %u bytes a row may "
+                              "have, and could not be read back; select fewer columns",
+                              output->config.path, bytes, SHUFFLE_ROW_BYTES_MAX);
+    return scratch_reserve(output, &output->image, output->image_bytes + variable, error);
 }
 
 /* Writes the value of a cut row straight from its pieces; returns the end of the item. */
@@ -321,9 +325,16 @@ static enum base_status place_row(struct shuffle_output *output, const uint8_t *
     const enum base_status status = scratch_reserve(output, &output->spill, bound, error);
     if (status != BASE_OK)
         return status;
+    const size_t bytes = encode(output, row, output->spill.data);
+    if (bytes > SHUFFLE_ROW_BYTES_MAX)
+        return base_error_set(
+            error, BASE_TOO_LARGE,
+            "cannot write %s: the text of a result row has %zu bytes, more than the %u bytes a record "
+            "may have, and could not be read back; select fewer columns, or write --output-format=bin",
+            output->config.path, bytes, SHUFFLE_ROW_BYTES_MAX);
     output->spill_at = 0;
-    output->spill_bytes = encode(output, row, output->spill.data);
-    output->bytes += output->spill_bytes;
+    output->spill_bytes = bytes;
+    output->bytes += bytes;
     drain_spill(output);
     return BASE_OK;
 }
@@ -339,8 +350,8 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
     *taken += count_plain(output, left + *taken, right != NULL ? right + *taken : NULL, count - *taken);
     for (; *taken < count; ++*taken) {
         const uint8_t *const row[2] = {left[*taken], right != NULL ? right[*taken] : NULL};
-        if (output->encoder.variable) {
-            status = reserve_image(output, row, error);
+        if (output->encoder.variable || output->encoder.head_bytes > SHUFFLE_ROW_BYTES_MAX) {
+            status = prepare_row(output, row, error);
             if (status != BASE_OK)
                 return status;
         }
@@ -412,6 +423,7 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
     if (encoder->item == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output of %u columns", config->item_count);
     uint64_t image_bytes = 0;
+    uint32_t null_bits = 0;
     for (uint32_t i = 0; i < config->item_count; i++) {
         const struct shuffle_output_item *from = &config->item[i];
         const struct shuffle_layout *layout = config->layout[from->side];
@@ -421,7 +433,10 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
         const bool variable = shuffle_type_variable(encoder->item[i].slot->type);
         encoder->variable |= variable;
         image_bytes += 1 + 4 + (variable ? 0 : encoder->item[i].slot->width);
+        encoder->head_bytes += encoder->item[i].slot->width;
+        null_bits += encoder->item[i].slot->null_bit >= 0;
     }
+    encoder->head_bytes += (null_bits + 7) / 8;
     if (image_bytes > UINT32_MAX / 2)
         return base_error_set(error, BASE_TOO_LARGE, "the selected columns make rows of %lu bytes", image_bytes);
     output->image_bytes = (uint32_t)image_bytes;

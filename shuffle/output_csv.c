@@ -10,7 +10,7 @@ void shuffle_output_csv_prepare(struct output_encoder *encoder)
         const struct shuffle_slot *slot = encoder->item[i].slot;
         bound += shuffle_type_variable(slot->type) ? 0 : shuffle_value_text_bound(slot->type, slot->width);
     }
-    encoder->bound_bytes = (uint32_t)bound + encoder->count; /* and a delimiter or line end each */
+    encoder->bound_bytes = bound + encoder->count; /* and a delimiter or line end each */
 }
 
 /* Twice the bytes covers doubled quotes and hexadecimal digits; two more, the quotes around or the \x. */

@@ -17,7 +17,8 @@ struct output_encoder {
     uint32_t count;
     struct output_item *item;
     struct shuffle_layout result; /* FIXED: of the rows written */
-    uint32_t bound_bytes;         /* most bytes of the part of a row that does not depend on string lengths */
+    uint64_t bound_bytes;         /* most bytes of the part of a row that does not depend on string lengths */
+    uint64_t head_bytes;          /* of a row of the result: its fixed part and null bits */
     bool variable;                /* is an item of variable length? */
 };
 
@@ -53,6 +54,16 @@ static inline uint32_t output_item_bytes(const struct output_item *item, const u
     if (cut != NULL)
         return output_item_cut(item, cut, &offset, &bytes) ? bytes : 0;
     return output_item_value(item, row, &bytes) != NULL ? bytes : 0;
+}
+
+/* Bytes of the items of variable length. */
+static inline uint64_t output_variable_bytes(const struct output_encoder *encoder, const uint8_t *const row[2])
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; encoder->variable && i < encoder->count; i++)
+        if (shuffle_type_variable(encoder->item[i].slot->type))
+            bytes += output_item_bytes(&encoder->item[i], row);
+    return bytes;
 }
 
 /* CSV. prepare fills bound_bytes. The header is malloc'ed text, one line. */

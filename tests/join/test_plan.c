@@ -72,6 +72,52 @@ static void test_only_what_is_needed_travels(void **state)
     join_plan_free(&made);
 }
 
+static void expect_result(const char *select, const char *schema)
+{
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id", .select = select};
+    assert_int_equal(plan("id:int64,v:string", "id:int32,v:float64,w:bool", &request, &made, &error), BASE_OK);
+    char *result = shuffle_schema_format(&made.result);
+    assert_string_equal(result, schema);
+    free(result);
+    join_plan_free(&made);
+}
+
+static void test_the_right_one_of_two_equal_names_is_renamed(void **state)
+{
+    (void)state;
+    expect_result("left.v,right.v", "v:string,right.v:float64");
+    expect_result("right.v,left.v", "right.v:float64,v:string");
+    expect_result("right.id,w,right.v,left.id,left.v", "right.id:int32,w:bool,right.v:float64,id:int64,v:string");
+    expect_result("right.v,right.v,left.v", "right.v:float64,right.v.2:float64,v:string");
+    expect_result("left.v,left.v", "v:string,left.v:string");
+    expect_result("right.v", "v:float64");
+}
+
+static void test_rows_that_could_not_be_read_back_are_refused(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    struct join_request request = {
+        .kind = JOIN_JOB_SHUFFLE, .on = "id", .out = "/somewhere", .output = SHUFFLE_OUTPUT_CSV, .select = "id,p"};
+    assert_int_equal(plan("id:int64,p:binary(8388602)", NULL, &request, &made, &error), BASE_OK);
+    join_plan_free(&made);
+    assert_int_equal(plan("id:int64,p:binary(8388608)", NULL, &request, &made, &error), BASE_TOO_LARGE);
+    assert_non_null(strstr(error.text, "16777216 bytes"));
+    assert_non_null(strstr(error.text, "--select"));
+    request.output = SHUFFLE_OUTPUT_FIXED;
+    assert_int_equal(plan("id:int64,p:binary(8388608)", NULL, &request, &made, &error), BASE_OK);
+    join_plan_free(&made);
+    request.select = "p,p";
+    assert_int_equal(plan("id:int64,p:binary(8388609)", NULL, &request, &made, &error), BASE_TOO_LARGE);
+    assert_non_null(strstr(error.text, "16777216 bytes"));
+    request = (struct join_request){.kind = JOIN_JOB_SHUFFLE, .on = "id"}; /* counted only, but too wide to travel */
+    assert_int_equal(plan("id:int64,p:binary(16777216)", NULL, &request, &made, &error), BASE_TOO_LARGE);
+    assert_non_null(strstr(error.text, "16777216 bytes"));
+}
+
 static void test_composite_keys(void **state)
 {
     (void)state;
@@ -129,6 +175,10 @@ static void test_sizes_of_relations(void **state)
     fixed.file = &file;
     fixed.file_count = 1;
     assert_int_equal(join_plan_relation_rows(&fixed), 1000);
+    struct shuffle_file vast_files[3] = {{.bytes = INT64_MAX}, {.bytes = INT64_MAX}, {.bytes = 3}};
+    fixed.file = vast_files;
+    fixed.file_count = 3;
+    assert_true(join_plan_relation_bytes(&fixed) == UINT64_MAX);
     shuffle_schema_free(&fixed.schema);
 }
 
@@ -170,6 +220,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_columns_and_smaller_side),
         cmocka_unit_test(test_only_what_is_needed_travels),
+        cmocka_unit_test(test_the_right_one_of_two_equal_names_is_renamed),
+        cmocka_unit_test(test_rows_that_could_not_be_read_back_are_refused),
         cmocka_unit_test(test_composite_keys),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_shuffle_has_one_side),

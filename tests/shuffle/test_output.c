@@ -316,6 +316,69 @@ static void test_many_rows_and_large_ones(void **state)
     free(csv.data);
 }
 
+/* A row of one variable-length column `type` whose value has `bytes` bytes, selected `times` times. */
+static enum base_status write_wide(struct harness *harness, const char *type, uint32_t bytes, uint32_t times,
+                                   struct base_error *why)
+{
+    struct base_error error = {0};
+    char declared[64], path[128];
+    struct shuffle_schema source = {0}, schema = {0};
+    struct shuffle_layout layout;
+    struct shuffle_output_item item[SHUFFLE_COLUMNS_MAX];
+    snprintf(declared, sizeof declared, "c:%s", type);
+    assert_ok(shuffle_schema_parse(declared, &source, &error));
+    assert_ok(shuffle_layout_prepare(&source, &layout, &error));
+    for (uint32_t i = 0; i < times; i++) {
+        struct shuffle_field field = source.field[0];
+        snprintf(field.name, sizeof field.name, "c%u", i);
+        assert_ok(shuffle_schema_append(&schema, &field, &error));
+        item[i] = (struct shuffle_output_item){0, 0};
+    }
+    const bool variable = layout.last_variable >= 0;
+    uint8_t *row = calloc(1, (size_t)bytes + 4);
+    memset(row, 'x', (size_t)bytes + 4);
+    if (variable)
+        base_store_u32(row, bytes);
+    snprintf(path, sizeof path, "%s/.attempt", harness->directory);
+    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
+                                                 .engine = harness->engine,
+                                                 .governor = harness->governor,
+                                                 .layout = {&layout},
+                                                 .schema = &schema,
+                                                 .item = item,
+                                                 .item_count = times,
+                                                 .path = path};
+    const uint8_t *const rows[1] = {row};
+    uint64_t checksum;
+    const enum base_status status = write_all(harness, &config, rows, NULL, 1, &checksum, why);
+    unlink(path);
+    free(row);
+    shuffle_layout_free(&layout);
+    shuffle_schema_free(&source);
+    shuffle_schema_free(&schema);
+    return status;
+}
+
+/* Rows at the limit are written, rows above it are an error that names it: they could not be read back. */
+static void test_rows_above_the_limit(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    const uint32_t most = SHUFFLE_ROW_BYTES_MAX;
+    assert_ok(write_wide(harness, "string", most - 4, 1, &error));
+    assert_int_equal(write_wide(harness, "string", most - 3, 1, &error), BASE_TOO_LARGE);
+    assert_text("a result row of 16777217 bytes is larger than the 16777216 bytes");
+    assert_text(harness->directory);
+    assert_int_equal(write_wide(harness, "string", most / 2, 2, &error), BASE_TOO_LARGE);
+    assert_int_equal(write_wide(harness, "string", most - 4, 512, &error), BASE_TOO_LARGE);
+    assert_ok(write_wide(harness, "binary", most / 2 - 4, 1, &error));
+    assert_int_equal(write_wide(harness, "binary", most / 2, 1, &error), BASE_TOO_LARGE);
+    assert_text("the text of a result row has 16777219 bytes, more than the 16777216 bytes");
+    /* Whose bound, summed in 32 bits, would be small. */
+    assert_int_equal(write_wide(harness, "binary(16777180)", 16777180, 128, &error), BASE_TOO_LARGE);
+    assert_text("larger than the 16777216 bytes");
+}
+
 static void test_count(void **state)
 {
     struct harness *harness = *state;
@@ -550,15 +613,11 @@ static void test_errors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        WITH_ENGINE(test_csv_reads_back),
-        WITH_ENGINE(test_csv_text),
-        WITH_ENGINE(test_fixed_reads_back),
-        WITH_ENGINE(test_many_rows_and_large_ones),
-        WITH_ENGINE(test_count),
-        WITH_ENGINE(test_count_of_plain_rows),
-        WITH_ENGINE(test_checksum_is_fixed),
-        WITH_ENGINE(test_checksum_script),
-        WITH_ENGINE(test_errors),
+        WITH_ENGINE(test_csv_reads_back),          WITH_ENGINE(test_csv_text),
+        WITH_ENGINE(test_fixed_reads_back),        WITH_ENGINE(test_many_rows_and_large_ones),
+        WITH_ENGINE(test_rows_above_the_limit),    WITH_ENGINE(test_count),
+        WITH_ENGINE(test_count_of_plain_rows),     WITH_ENGINE(test_checksum_is_fixed),
+        WITH_ENGINE(test_checksum_script),         WITH_ENGINE(test_errors),
         WITH_ENGINE(test_engine_busy_with_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
