@@ -1,10 +1,13 @@
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/size.h"
 
 /* used is the sum of holders at rest; while a draw is under way on another thread the two may differ. The budget is
  * enforced on used alone. */
@@ -13,6 +16,7 @@ struct base_governor {
     _Atomic uint64_t used_bytes;
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t holder_bytes[BASE_HOLDER_COUNT];
+    _Atomic uint64_t expected_bytes[BASE_HOLDER_COUNT]; /* what holders said they will need in all */
 };
 
 const char *base_holder_words(enum base_holder holder)
@@ -58,20 +62,40 @@ static enum base_holder largest_holder(const struct base_governor *governor)
     return largest;
 }
 
-static enum base_status budget_exceeded(const struct base_governor *governor, enum base_holder holder, uint64_t bytes,
-                                        uint64_t used_bytes, struct base_error *error)
+/* What all holders need, as far as they said it or have it, with `bytes` more for `holder`. */
+static uint64_t needed_bytes(const struct base_governor *governor, enum base_holder asking, uint64_t bytes)
+{
+    uint64_t needed = 0;
+    for (unsigned holder = 0; holder < BASE_HOLDER_COUNT; holder++) {
+        const uint64_t held =
+            base_size_add_most(base_governor_holder_bytes(governor, holder), holder == asking ? bytes : 0);
+        const uint64_t expected = atomic_load_explicit(&governor->expected_bytes[holder], memory_order_relaxed);
+        needed = base_size_add_most(needed, base_max_u64(held, expected));
+    }
+    return needed;
+}
+
+enum base_status base_governor_refuse(const struct base_governor *governor, enum base_holder holder, uint64_t bytes,
+                                      struct base_error *error)
 {
     const enum base_holder largest = largest_holder(governor);
-    if (used_bytes == 0)
-        return base_error_set(error, BASE_NO_MEMORY,
-                              "%s need %" PRIu64 " bytes, and the whole memory budget is %" PRIu64
-                              ": raise --memory or use more nodes",
-                              base_holder_words(holder), bytes, governor->budget_bytes);
+    const uint64_t held = base_governor_holder_bytes(governor, largest), used = base_governor_used_bytes(governor);
+    const uint64_t needed = needed_bytes(governor, holder, bytes);
+    char most[128] = "";
+    if (held > 0)
+        snprintf(most, sizeof most, "%s have most, %" PRIu64 " of the %" PRIu64 " bytes in use; ",
+                 base_holder_words(largest), held, used);
     return base_error_set(error, BASE_NO_MEMORY,
-                          "%s need %" PRIu64 " bytes more, but %" PRIu64 " of the memory budget of %" PRIu64
-                          " bytes are in use (most by %s: %" PRIu64 "): raise --memory or use more nodes",
-                          base_holder_words(holder), bytes, used_bytes, governor->budget_bytes,
-                          base_holder_words(largest), base_governor_holder_bytes(governor, largest));
+                          "the memory budget of %" PRIu64 " bytes does not suffice: %s%s need %" PRIu64
+                          " bytes more, which makes %s %" PRIu64 " in all: raise --memory or use more nodes",
+                          governor->budget_bytes, most, base_holder_words(holder), bytes,
+                          needed > base_size_add_most(used, bytes) ? "about" : "at least", needed);
+}
+
+void base_governor_expect(struct base_governor *governor, enum base_holder holder, uint64_t bytes, bool end)
+{
+    BASE_ASSERT((unsigned)holder < BASE_HOLDER_COUNT);
+    atomic_fetch_add_explicit(&governor->expected_bytes[holder], end ? 0 - bytes : bytes, memory_order_relaxed);
 }
 
 static void peak_raise(struct base_governor *governor, uint64_t used_bytes)
@@ -90,7 +114,7 @@ enum base_status base_governor_draw(struct base_governor *governor, enum base_ho
     uint64_t used = atomic_load_explicit(&governor->used_bytes, memory_order_relaxed);
     do {
         if (used > limit || bytes > limit - used)
-            return budget_exceeded(governor, holder, bytes, used, error);
+            return base_governor_refuse(governor, holder, bytes, error);
     } while (!atomic_compare_exchange_weak_explicit(&governor->used_bytes, &used, used + bytes, memory_order_relaxed,
                                                     memory_order_relaxed));
     atomic_fetch_add_explicit(&governor->holder_bytes[holder], bytes, memory_order_relaxed);

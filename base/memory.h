@@ -8,6 +8,7 @@
 #ifndef MILLRACE_BASE_MEMORY_H
 #define MILLRACE_BASE_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,10 +19,10 @@
     X(FRAMES, "lane frames")                                                                                           \
     X(CHUNKS, "receive chunks")                                                                                        \
     X(STITCH, "rows cut by a chunk's edge")                                                                            \
-    X(DIRECTORY, "hash table directory")                                                                               \
+    X(DIRECTORY, "hash table directories")                                                                             \
     X(ROWS, "hash table rows")                                                                                         \
     X(SCAN, "scan buffers")                                                                                            \
-    X(PRELOAD, "preloaded relation")                                                                                   \
+    X(PRELOAD, "preloaded relations")                                                                                  \
     X(OUTPUT, "output buffers")                                                                                        \
     X(PATTERN, "bytes to measure with")
 
@@ -41,10 +42,16 @@ struct base_governor;
  */
 enum base_status base_governor_open(uint64_t budget_bytes, struct base_governor **governor, struct base_error *error);
 void base_governor_close(struct base_governor *governor);
-/* BASE_NO_MEMORY when the budget does not cover it; the text names holder, bytes asked, bytes in use and the budget. */
+/* BASE_NO_MEMORY when the budget does not cover it; the text names the holder of most, what was asked for and by whom,
+ * the budget and, where it was expected, what all would have needed. */
 enum base_status base_governor_draw(struct base_governor *governor, enum base_holder holder, uint64_t bytes,
                                     struct base_error *error);
 void base_governor_return(struct base_governor *governor, enum base_holder holder, uint64_t bytes);
+/* The error that such a draw gives, for who came to know of it later. Returns its status. */
+enum base_status base_governor_refuse(const struct base_governor *governor, enum base_holder holder, uint64_t bytes,
+                                      struct base_error *error);
+/* A holder says what it will need in all, before it draws; once more with `end` when it is done. For messages only. */
+void base_governor_expect(struct base_governor *governor, enum base_holder holder, uint64_t bytes, bool end);
 uint64_t base_governor_used_bytes(const struct base_governor *governor);
 uint64_t base_governor_peak_bytes(const struct base_governor *governor);
 uint64_t base_governor_budget_bytes(const struct base_governor *governor);

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
+#include "base/log.h"
 #include "base/memory.h"
 
 enum { PAGE_BYTES = 4096, HUGE_PAGE_BYTES = 2 << 20 };
@@ -88,7 +89,12 @@ void base_pages_unmap(struct base_governor *governor, enum base_holder holder, v
     if (!pages)
         return;
     size_t rounded = pages_round(bytes);
-    int failed = munmap(pages, rounded);
-    BASE_ASSERT(failed == 0);
+    if (munmap(pages, rounded) != 0) {
+        /* A part of a larger mapping cannot be taken out when the process has too many mappings (vm.max_map_count). The
+         * memory goes back all the same; the addresses are lost. */
+        BASE_ASSERT(errno == ENOMEM);
+        base_log_error("cannot unmap %zu bytes: raise vm.max_map_count", rounded);
+        madvise(pages, rounded, MADV_DONTNEED);
+    }
     base_governor_return(governor, holder, rounded);
 }

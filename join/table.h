@@ -22,6 +22,7 @@ struct join_table_config {
     const struct shuffle_layout *layout; /* of build rows; borrowed */
     const struct shuffle_key *key;       /* borrowed */
     uint64_t rows_expected;              /* sizes the directory at once, within reason; may be a guess; 0: unknown */
+    bool rows_exact;                     /* rows_expected is no guess, but for the unevenness of hashes */
     uint64_t rows_pinned;                /* how many of these will come pinned; 0: unknown */
     bool prefault;                       /* the row store for rows of fixed width is mapped and touched at once */
 };

@@ -38,8 +38,9 @@ struct join_table {
     uint32_t entry_bytes;  /* of every entry: row behind the link word, never a reference. 0: entries differ */
     uint32_t block_count, block_capacity, block_current;
     struct join_block *block;
-    uint64_t block_bytes; /* of all blocks */
-    uint64_t chain_mean;  /* rows per head in use, at least 1; estimated by seal */
+    uint64_t block_bytes;                        /* of all blocks */
+    uint64_t store_expected, directory_expected; /* bytes, as the governor was told */
+    uint64_t chain_mean;                         /* rows per head in use, at least 1; estimated by seal */
     bool prefault, sealed;
 };
 

@@ -32,6 +32,7 @@
 
 #include "base/assert.h"
 #include "base/log.h"
+#include "base/size.h"
 #include "join/table_internal.h"
 #include "shuffle/cut.h"
 
@@ -82,13 +83,15 @@ static enum base_status block_append(struct join_table *table, size_t bytes, str
     return BASE_OK;
 }
 
-/* Makes room for an entry of `bytes` at table->at, in the next block. Block sizes double the store until they reach
- * their maximum. */
+/* Makes room for an entry of `bytes` at table->at, in the next block that can hold it: of blocks prepared ahead one may
+ * be too small for it, and stays empty. Block sizes double the store until they reach their maximum. */
 static enum base_status block_next(struct join_table *table, uint64_t bytes, struct base_error *error)
 {
     if (table->block_count)
         table->block[table->block_current].used = (size_t)(table->at - table->block[table->block_current].start);
-    const uint32_t following = table->block_count ? table->block_current + 1 : 0;
+    uint32_t following = table->block_count ? table->block_current + 1 : 0;
+    while (following < table->block_count && table->block[following].bytes < bytes)
+        following++;
     if (following == table->block_count) {
         uint64_t wanted = base_max_u64(base_min_u64(table->block_bytes, BLOCK_BYTES_MAX), bytes);
         enum base_status status = block_append(table, base_align_up(wanted, BLOCK_BYTES_MIN), error);
@@ -100,34 +103,22 @@ static enum base_status block_next(struct join_table *table, uint64_t bytes, str
     return BASE_OK;
 }
 
-/* Bytes that the entries of the rows expected will take, with 1/64 more for the unevenness of hashes and the ends of
- * blocks. */
-static uint64_t store_bytes_expected(const struct join_table_config *config)
+/* What the rows expected will take. */
+struct store_expected {
+    uint64_t bytes;       /* of all entries, with 1/64 more for the unevenness of hashes; UINT64_MAX: more than that */
+    uint64_t entry_bytes; /* of the largest entry */
+};
+
+static struct store_expected store_expected(const struct join_table_config *config)
 {
     const uint32_t row_bytes = config->layout->row_bytes;
     const bool referenced = row_bytes >= JOIN_TABLE_REFERENCE_BYTES;
     const uint64_t pinned = referenced ? base_min_u64(config->rows_pinned, config->rows_expected) : 0;
-    uint64_t copies, bytes;
-    if (__builtin_mul_overflow(config->rows_expected - pinned, JOIN_ENTRY_HEAD_BYTES + base_align_up(row_bytes, 8),
-                               &copies) ||
-        __builtin_add_overflow(copies, pinned * (JOIN_ENTRY_HEAD_BYTES + sizeof(void *)), &bytes))
-        return 0;
-    return bytes + bytes / 64;
+    const uint64_t copy_bytes = JOIN_ENTRY_HEAD_BYTES + base_align_up(row_bytes, 8);
+    const uint64_t bytes = base_size_add_most(base_size_multiply_most(config->rows_expected - pinned, copy_bytes),
+                                              base_size_multiply_most(pinned, JOIN_ENTRY_HEAD_BYTES + sizeof(void *)));
+    return (struct store_expected){.bytes = base_size_add_most(bytes, bytes / 64), .entry_bytes = copy_bytes};
 }
-
-/* Maps and touches the row store now. What the budget refuses is tried again when it is needed. */
-static void blocks_prepare(struct join_table *table, uint64_t bytes)
-{
-    while (table->block_bytes < bytes) {
-        const uint64_t missing = bytes - table->block_bytes;
-        if (block_append(table, base_align_up(base_min_u64(missing, BLOCK_BYTES_MAX), BLOCK_BYTES_MIN), NULL))
-            break;
-    }
-    if (table->block_count)
-        block_enter(table, 0);
-}
-
-/* ---- Directory ---- */
 
 static uint64_t directory_heads_for(uint64_t rows)
 {
@@ -136,6 +127,41 @@ static uint64_t directory_heads_for(uint64_t rows)
         heads *= 2;
     return heads;
 }
+
+/* Says what the table will need in all, where that is known. */
+static void table_expect(struct join_table *table, const struct join_table_config *config)
+{
+    if (!config->rows_exact || config->layout->last_variable >= 0)
+        return;
+    table->store_expected = store_expected(config).bytes;
+    table->directory_expected = directory_heads_for(config->rows_expected) * sizeof *table->head;
+    base_governor_expect(table->governor, BASE_HOLDER_ROWS, table->store_expected, false);
+    base_governor_expect(table->governor, BASE_HOLDER_DIRECTORY, table->directory_expected, false);
+}
+
+static void table_expect_end(struct join_table *table)
+{
+    base_governor_expect(table->governor, BASE_HOLDER_ROWS, table->store_expected, true);
+    base_governor_expect(table->governor, BASE_HOLDER_DIRECTORY, table->directory_expected, true);
+}
+
+/* Maps and touches the row store now. What the budget refuses is tried again when it is needed. A block counts for the
+ * whole entries that it holds. */
+static void blocks_prepare(struct join_table *table, const struct store_expected *expected)
+{
+    uint64_t missing = expected->bytes == UINT64_MAX ? 0 : expected->bytes;
+    while (missing > 0) {
+        const uint64_t wanted = base_max_u64(base_min_u64(missing, BLOCK_BYTES_MAX), expected->entry_bytes);
+        const uint64_t bytes = base_align_up(wanted, BLOCK_BYTES_MIN);
+        if (block_append(table, bytes, NULL))
+            break;
+        missing -= base_min_u64(missing, bytes - bytes % expected->entry_bytes);
+    }
+    if (table->block_count)
+        block_enter(table, 0);
+}
+
+/* ---- Directory ---- */
 
 /* Heads to begin with. What is expected may be a guess from the size of a text file, and rows need memory, too: so an
  * expectation is given no more than a quarter of what the budget has left, and the directory grows when rows do come.
@@ -366,15 +392,19 @@ enum base_status join_table_open(const struct join_table_config *config, struct 
     const bool equal = config->layout->last_variable < 0 && config->layout->row_bytes < JOIN_TABLE_REFERENCE_BYTES;
     if (equal)
         opened->entry_bytes = JOIN_ENTRY_HEAD_BYTES + (uint32_t)base_align_up(config->layout->row_bytes, 8);
+    table_expect(opened, config);
     enum base_status status = directory_open(opened, directory_heads_expected(config), error);
     if (status)
         goto free_record;
-    if (config->prefault && config->layout->last_variable < 0)
-        blocks_prepare(opened, store_bytes_expected(config));
+    if (config->prefault && config->layout->last_variable < 0) {
+        const struct store_expected expected = store_expected(config);
+        blocks_prepare(opened, &expected);
+    }
     *table = opened;
     return BASE_OK;
 
 free_record:
+    table_expect_end(opened);
     free(opened);
     return status;
 }
@@ -416,6 +446,7 @@ void join_table_close(struct join_table *table)
 {
     if (!table)
         return;
+    table_expect_end(table);
     for (uint32_t i = 0; i < table->block_count; i++)
         base_pages_unmap(table->governor, BASE_HOLDER_ROWS, table->block[i].start, table->block[i].bytes);
     base_pages_unmap(table->governor, BASE_HOLDER_DIRECTORY, table->head,

@@ -70,13 +70,8 @@ static enum base_status first_frame_draw(struct shuffle_exchange *exchange, stru
         base_pool_give(exchange->frames, buffer);
         return BASE_OK;
     }
-    const struct base_governor *governor = exchange->config.governor;
-    return base_error_set(error, BASE_NO_MEMORY,
-                          "exchange %u has no room for a single frame of %u bytes: %llu of %llu bytes of memory are in "
-                          "use; give the node more memory, or fewer workers",
-                          exchange->config.id, exchange->payload_bytes_max,
-                          (unsigned long long)base_governor_used_bytes(governor),
-                          (unsigned long long)base_governor_budget_bytes(governor));
+    return base_governor_refuse(exchange->config.governor, BASE_HOLDER_FRAMES, base_pool_buffer_bytes(exchange->frames),
+                                error);
 }
 
 enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *config, struct shuffle_exchange **exchange,

@@ -44,6 +44,11 @@ static struct shuffle_frame *frame_prepare(void *buffer, struct shuffle_exchange
     return frame;
 }
 
+static size_t large_frame_bytes(uint32_t payload_bytes)
+{
+    return SHUFFLE_FRAME_LEAD_BYTES + SHUFFLE_FRAME_HEADER_BYTES + (size_t)payload_bytes;
+}
+
 /* The budget has no room for a frame of this payload. */
 static enum base_status frame_starved(struct shuffle_exchange *exchange, uint32_t payload_bytes,
                                       struct base_error *error)
@@ -52,17 +57,7 @@ static enum base_status frame_starved(struct shuffle_exchange *exchange, uint32_
     exchange->counters.stalls_frame++;
     if (exchange->lanes_away > 0 || exchange->own_frame)
         return BASE_BUSY;
-    const struct base_governor *governor = exchange->config.governor;
-    return base_error_set(error, BASE_NO_MEMORY,
-                          "exchange %u has no room for a frame of %u bytes: %llu of %llu bytes of memory are in use; "
-                          "give the node more memory, or fewer workers",
-                          exchange->config.id, payload_bytes, (unsigned long long)base_governor_used_bytes(governor),
-                          (unsigned long long)base_governor_budget_bytes(governor));
-}
-
-static size_t large_frame_bytes(uint32_t payload_bytes)
-{
-    return SHUFFLE_FRAME_LEAD_BYTES + SHUFFLE_FRAME_HEADER_BYTES + (size_t)payload_bytes;
+    return base_governor_refuse(exchange->config.governor, BASE_HOLDER_FRAMES, large_frame_bytes(payload_bytes), error);
 }
 
 /* A buffer of the pool; the engine gets to know the memory that frames are sent from as the pool grows. */

@@ -56,26 +56,46 @@ static void the_budget_holds_to_the_byte(void **state)
     base_governor_close(governor);
 }
 
-static void a_refusal_names_holder_need_use_and_budget(void **state)
+static void a_refusal_names_who_has_most_what_was_asked_and_the_budget(void **state)
 {
     (void)state;
     struct base_governor *governor = open_governor(1000);
     struct base_error error = {0};
-    base_governor_draw(governor, BASE_HOLDER_CHUNKS, 700, NULL);
-    assert_int_equal(base_governor_draw(governor, BASE_HOLDER_ROWS, 333, &error), BASE_NO_MEMORY);
+    base_governor_draw(governor, BASE_HOLDER_CHUNKS, 100, NULL);
+    base_governor_draw(governor, BASE_HOLDER_ROWS, 700, NULL);
+    assert_int_equal(base_governor_draw(governor, BASE_HOLDER_OUTPUT, 333, &error), BASE_NO_MEMORY);
     assert_int_equal(error.status, BASE_NO_MEMORY);
-    assert_non_null(strstr(error.text, "hash table rows"));
-    assert_non_null(strstr(error.text, "333"));
-    assert_non_null(strstr(error.text, "700"));
-    assert_non_null(strstr(error.text, "1000"));
-    assert_non_null(strstr(error.text, "receive chunks"));
-    assert_non_null(strstr(error.text, "--memory"));
+    assert_string_equal(error.text,
+                        "the memory budget of 1000 bytes does not suffice: hash table rows have most, 700 of the 800 "
+                        "bytes in use; output buffers need 333 bytes more, which makes at least 1133 in all: raise "
+                        "--memory or use more nodes");
     /* Nobody holds anything: then no one holds most. */
     struct base_governor *tiny = open_governor(1);
     assert_int_equal(base_governor_draw(tiny, BASE_HOLDER_CHUNKS, 4096, &error), BASE_NO_MEMORY);
-    assert_non_null(strstr(error.text, "receive chunks need 4096 bytes, and the whole memory budget is 1:"));
+    assert_non_null(strstr(error.text, "budget of 1 bytes does not suffice: receive chunks need 4096 bytes more, "));
     base_governor_close(tiny);
-    base_governor_return(governor, BASE_HOLDER_CHUNKS, 700);
+    base_governor_return(governor, BASE_HOLDER_CHUNKS, 100);
+    base_governor_return(governor, BASE_HOLDER_ROWS, 700);
+    base_governor_close(governor);
+}
+
+static void a_refusal_reckons_with_what_is_still_expected(void **state)
+{
+    (void)state;
+    struct base_governor *governor = open_governor(1000);
+    struct base_error error = {0};
+    base_governor_expect(governor, BASE_HOLDER_ROWS, 5000, false);
+    base_governor_expect(governor, BASE_HOLDER_ROWS, 2000, false);
+    base_governor_draw(governor, BASE_HOLDER_ROWS, 900, NULL);
+    assert_int_equal(base_governor_draw(governor, BASE_HOLDER_FRAMES, 150, &error), BASE_NO_MEMORY);
+    assert_non_null(strstr(error.text, "which makes about 7150 in all"));
+    assert_int_equal(base_governor_draw(governor, BASE_HOLDER_ROWS, 150, &error), BASE_NO_MEMORY);
+    assert_non_null(strstr(error.text, "which makes about 7000 in all"));
+    base_governor_expect(governor, BASE_HOLDER_ROWS, 5000, true);
+    base_governor_expect(governor, BASE_HOLDER_ROWS, 2000, true);
+    assert_int_equal(base_governor_refuse(governor, BASE_HOLDER_ROWS, 150, &error), BASE_NO_MEMORY);
+    assert_non_null(strstr(error.text, "which makes at least 1050 in all"));
+    base_governor_return(governor, BASE_HOLDER_ROWS, 900);
     base_governor_close(governor);
 }
 
@@ -157,7 +177,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(draws_are_counted_by_holder),
         cmocka_unit_test(the_budget_holds_to_the_byte),
-        cmocka_unit_test(a_refusal_names_holder_need_use_and_budget),
+        cmocka_unit_test(a_refusal_names_who_has_most_what_was_asked_and_the_budget),
+        cmocka_unit_test(a_refusal_reckons_with_what_is_still_expected),
         cmocka_unit_test(threads_never_exceed_the_budget),
         cmocka_unit_test(pages_are_zeroed_rounded_and_counted),
         cmocka_unit_test(pages_refused_leave_nothing_drawn),

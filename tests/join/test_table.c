@@ -333,7 +333,7 @@ static void rows_beyond_the_budget_are_an_error(void **state)
     assert_int_equal(base_pages_map(governor, BASE_HOLDER_SCAN, 4096, false, &page, NULL), BASE_OK);
     const struct join_table_config no_room = {.governor = governor, .layout = &set.layout, .key = &set.key};
     assert_int_equal(join_table_open(&no_room, &table, &error), BASE_NO_MEMORY);
-    assert_non_null(strstr(error.text, "hash table directory need 4096 bytes"));
+    assert_non_null(strstr(error.text, "hash table directories need 4096 bytes more"));
     base_pages_unmap(governor, BASE_HOLDER_SCAN, page, 4096);
     assert_int_equal(base_governor_used_bytes(governor), 0);
     base_governor_close(governor);
@@ -412,6 +412,53 @@ static void rows_larger_than_a_block(void **state)
     row_set_close(&set);
 }
 
+/* Blocks are prepared for whole entries, also of rows that are larger than the smallest block, or where many entries
+ * are references and a few are not. */
+static void prepared_blocks_hold_whole_rows(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t width, rows;
+        uint64_t expected, pinned;
+    } cases_of[] = {{3 << 20, 7, 7, 0},          {3 << 20, 7, 7, 7},           {5347730, 13, 13, 6},
+                    {(2 << 20) + 1, 40, 1, 0},   {5347730, 30, UINT64_MAX, 0}, {(16 << 20) - 16, 5, 5, 2},
+                    {(2 << 20) - 24, 70, 70, 0}, {700 << 10, 200, 190, 100}};
+    for (size_t c = 0; c < sizeof cases_of / sizeof *cases_of; c++) {
+        char declared[64];
+        snprintf(declared, sizeof declared, "k:int64,p:binary(%u)", cases_of[c].width);
+        struct row_set set;
+        row_set_open(&set, declared, 1);
+        row_sets_pair(&set, &set);
+        for (uint32_t i = 0; i < cases_of[c].rows; i++)
+            row_set_add(&set, (struct cell[]){{.number = i}, {.number = i}});
+        row_set_hash(&set);
+        struct base_governor *governor;
+        struct join_table *table;
+        assert_int_equal(base_governor_open(1 << 30, &governor, NULL), BASE_OK);
+        const struct join_table_config config = {.governor = governor,
+                                                 .layout = &set.layout,
+                                                 .key = &set.key,
+                                                 .rows_expected = cases_of[c].expected,
+                                                 .rows_exact = true,
+                                                 .rows_pinned = cases_of[c].pinned,
+                                                 .prefault = true};
+        assert_int_equal(join_table_open(&config, &table, NULL), BASE_OK);
+        for (uint32_t i = 0; i < set.count; i++) {
+            struct shuffle_rows one = {.row = (const uint8_t *const *)set.row + i,
+                                       .hash = set.hash + i,
+                                       .count = 1,
+                                       .pinned = i < cases_of[c].pinned / 2};
+            assert_int_equal(join_table_insert(table, &one, NULL), BASE_OK);
+        }
+        join_table_seal(table);
+        assert_int_equal(self_join_pairs(table, &set, set.count), set.count);
+        join_table_close(table);
+        assert_int_equal(base_governor_used_bytes(governor), 0);
+        base_governor_close(governor);
+        row_set_close(&set);
+    }
+}
+
 int main(void)
 {
     memset(filler, 'f', sizeof filler);
@@ -425,6 +472,7 @@ int main(void)
         cmocka_unit_test(an_expectation_leaves_memory_for_rows),
         cmocka_unit_test(a_directory_that_cannot_grow_is_only_slower),
         cmocka_unit_test(rows_larger_than_a_block),
+        cmocka_unit_test(prepared_blocks_hold_whole_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,7 +278,7 @@ static void no_memory_for_one_frame_is_an_error(void **state)
                                                      .sink = &rig->worker[0].sink[0].base};
     struct base_error error;
     assert_int_equal(shuffle_exchange_open(&exchange, &rig->worker[0].exchange[0], &error), BASE_NO_MEMORY);
-    assert_non_null(strstr(error.text, "more memory"));
+    assert_non_null(strstr(error.text, "raise --memory"));
     rig_close(rig, true);
     free(rig);
 }
