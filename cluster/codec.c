@@ -11,8 +11,7 @@
 
 /* Kinds of messages follow the numbers of the envelope's oneof. */
 #define BODY_OF(kind) ((Wire__Envelope__BodyCase)((unsigned)(kind) + WIRE__ENVELOPE__BODY_HELLO))
-_Static_assert((int)CLUSTER_MESSAGE_MEASUREMENT + (int)WIRE__ENVELOPE__BODY_HELLO ==
-                   (int)WIRE__ENVELOPE__BODY_MEASUREMENT,
+_Static_assert((int)CLUSTER_MESSAGE_HALT + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_HALT,
                "message kinds and the envelope disagree");
 _Static_assert((int)CLUSTER_MESSAGE_RESOLVE + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_RESOLVE,
                "message kinds and the envelope disagree");
@@ -298,7 +297,27 @@ static void get_publish(struct wire_reader *reader, const Wire__Publish *wire, s
         wire_refuse(reader, BASE_PROTOCOL, "the output directory is not an absolute path");
 }
 
-/* Messages that are one number or none. */
+static Wire__Fault *put_fault(struct wire_scratch *scratch, const struct cluster_fault *fault)
+{
+    Wire__Fault *wire = WIRE_MAKE(scratch, wire__fault);
+    if (!wire)
+        return NULL;
+    wire->side = fault->side;
+    wire->morsel = fault->morsel;
+    wire->error = wire_put_error(scratch, &fault->error);
+    return wire;
+}
+
+static void get_fault(struct wire_reader *reader, const Wire__Fault *wire, struct cluster_fault *fault)
+{
+    fault->side = wire_below(reader, "side", wire->side, 2);
+    fault->morsel = wire->morsel;
+    wire_get_error(reader, wire->error, &fault->error);
+    if (fault->error.status == BASE_OK)
+        wire_refuse(reader, BASE_PROTOCOL, "a fault without an error");
+}
+
+/* Messages that are one number or two, or none. */
 static void *put_small(struct wire_scratch *scratch, const struct cluster_message *message)
 {
     switch (message->kind) {
@@ -312,6 +331,14 @@ static void *put_small(struct wire_scratch *scratch, const struct cluster_messag
         Wire__Low *wire = WIRE_MAKE(scratch, wire__low);
         if (wire)
             wire->side = message->low.side;
+        return wire;
+    }
+    case CLUSTER_MESSAGE_HALT: {
+        Wire__Halt *wire = WIRE_MAKE(scratch, wire__halt);
+        if (wire) {
+            wire->side = message->halt.side;
+            wire->morsel = message->halt.morsel;
+        }
         return wire;
     }
     case CLUSTER_MESSAGE_NODE_PROGRESS: {
@@ -343,6 +370,8 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
     case CLUSTER_MESSAGE_FAILED:
     case CLUSTER_MESSAGE_CUT:
         return wire_put_error(scratch, &message->answer.error);
+    case CLUSTER_MESSAGE_FAULT:
+        return put_fault(scratch, &message->fault);
     case CLUSTER_MESSAGE_SUBMIT:
         return put_submit(scratch, &message->submit);
     case CLUSTER_MESSAGE_PROGRESS:
@@ -460,6 +489,13 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         break;
     case CLUSTER_MESSAGE_LOW:
         message->low.side = wire_below(reader, "side", envelope->low->side, 2);
+        break;
+    case CLUSTER_MESSAGE_FAULT:
+        get_fault(reader, envelope->fault, &message->fault);
+        break;
+    case CLUSTER_MESSAGE_HALT:
+        message->halt.side = wire_below(reader, "side", envelope->halt->side, 2);
+        message->halt.morsel = envelope->halt->morsel;
         break;
     case CLUSTER_MESSAGE_NODE_PROGRESS:
         message->node_progress.rows = envelope->node_progress->rows;

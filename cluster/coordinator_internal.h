@@ -49,6 +49,7 @@ struct run_node {
     uint64_t lend_next[2], lend_end[2]; /* its own morsels when the source is local */
     bool ended[2];                      /* was told that no more morsels come */
     uint64_t progress_rows;
+    bool halted; /* of a job whose input is at fault */
     bool reported;
     struct cluster_step report;
 };
@@ -77,6 +78,8 @@ struct coordinator_job {
     bool recorded, committed;
     struct cluster_decision decision;
     struct base_error error; /* the first; BASE_OK: none */
+    struct base_error fault; /* the earliest found in the input so far; BASE_OK: none */
+    uint64_t fault_morsel;
     bool bad_request;
     uint64_t echo_until_ns;  /* ABORT: when the error can no longer be the echo of a death */
     uint64_t progress_ns;    /* last PROGRESS */
@@ -143,6 +146,11 @@ void coordinator_job_free(struct coordinator_job *job);
 /* Fails the running job, once; later errors may explain an earlier one. */
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* coordinator_fault.c: input that cannot be read, and which of several errors is told. */
+void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault);
+/* The node has scanned all before the fault, or is lost. */
+void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *node);
 
 /* coordinator_plan.c */
 /* Compares what the nodes found and plans the job. On an error *bad_request says whether the request itself is wrong.

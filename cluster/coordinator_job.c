@@ -91,6 +91,8 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     va_end(arguments);
     struct base_error error;
     base_error_set(&error, status, "%s", text);
+    if (job->fault.status != BASE_OK && status != BASE_CANCELLED)
+        error = job->fault;
     if (job->error.status == BASE_OK || (is_echo(&job->error) && !is_echo(&error)))
         job->error = error;
     if (job->phase == CLUSTER_PHASE_ABORT)
@@ -385,7 +387,9 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
     const bool last = job->phase == CLUSTER_PHASE_PROBE ||
                       (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 1) ||
                       (job->phase == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
-    if (last && step->step == JOIN_STEP_FINISHED)
+    if (step->step == JOIN_STEP_HALTED && job->fault.status != BASE_OK && !node->halted)
+        coordinator_fault_halted(c, node);
+    else if (last && step->step == JOIN_STEP_FINISHED)
         on_finished(c, node, step);
     else if ((job->phase == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
              (job->phase == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED) ||
@@ -425,8 +429,8 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 {
     struct coordinator_job *job = c->run;
     if ((job->phase != CLUSTER_PHASE_BUILD && job->phase != CLUSTER_PHASE_PROBE) || side >= job->plan.sides ||
-        node->ended[side])
-        return; /* it crossed our last group, or the side's pass has not begun */
+        node->ended[side] || job->fault.status != BASE_OK)
+        return; /* it crossed our last group, or the side's pass has not begun; or no more is to be scanned */
     coordinator_lend(job, (uint32_t)(node - job->node), side, 1,
                      &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);
 }
@@ -496,6 +500,8 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
     if (message->kind == CLUSTER_MESSAGE_NODE_PROGRESS) {
         member->progress_rows = message->node_progress.rows;
         coordinator_progress_send(c, job);
+    } else if (message->kind == CLUSTER_MESSAGE_FAULT) {
+        coordinator_fault(c, member, &message->fault);
     } else if (message->kind == CLUSTER_MESSAGE_LOW) {
         on_low(c, member, message->low.side);
     } else if (member->answered) {

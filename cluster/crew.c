@@ -52,6 +52,20 @@ void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_er
     pthread_mutex_unlock(&crew->lock);
 }
 
+void crew_faulty(struct cluster_crew *crew, uint32_t side, uint64_t morsel, const struct base_error *error)
+{
+    pthread_mutex_lock(&crew->lock);
+    if (!crew->faulty || morsel < crew->fault.morsel) {
+        crew->fault =
+            (struct cluster_crew_event){.kind = CLUSTER_CREW_FAULT, .side = side, .morsel = morsel, .error = *error};
+        crew->faulty = true;
+        if (!crew->fault_told)
+            crew_push(crew, &crew->fault);
+        crew->fault_told = true;
+    }
+    pthread_mutex_unlock(&crew->lock);
+}
+
 static void crew_low(void *context)
 {
     struct crew_low *low = context;
@@ -282,7 +296,7 @@ enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_pla
     crew->plan = *plan;
     memset(plan, 0, sizeof *plan);
     crew->first_worker = first_worker;
-    crew->failed = false;
+    crew->failed = crew->faulty = crew->fault_told = false;
     memset(crew->reached, 0, sizeof crew->reached);
     base_governor_peak_reset(crew->config.governor);
     crew_choose(crew);
@@ -369,6 +383,18 @@ enum base_status cluster_crew_start(struct cluster_crew *crew, uint32_t pass, st
     return crew_order(crew, pass == 0 ? crew_command_start_0 : crew_command_start_1, error);
 }
 
+enum base_status cluster_crew_halt(struct cluster_crew *crew, uint32_t side, uint64_t morsel, struct base_error *error)
+{
+    const enum base_status status = crew_need_job(crew, error);
+    if (status != BASE_OK)
+        return status;
+    if (side >= CREW_SIDES || crew->queue[side] == NULL)
+        return base_error_set(error, BASE_INVALID, "told to halt on a side that this job does not have");
+    shuffle_morsel_queue_limit(crew->queue[side], morsel);
+    crew_post_all(crew, crew_command_halt);
+    return BASE_OK;
+}
+
 void cluster_crew_release(struct cluster_crew *crew, bool abort)
 {
     if (crew->active)
@@ -392,6 +418,10 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
         crew->event_count--;
         if (event->kind == CLUSTER_CREW_LOW)
             crew->low[event->side].told = false;
+        if (event->kind == CLUSTER_CREW_FAULT) { /* an earlier one may have come since */
+            *event = crew->fault;
+            crew->fault_told = false;
+        }
     } else {
         uint64_t count;
         if (read(crew->event_fd, &count, sizeof count) < 0) { /* EAGAIN: it was not set */

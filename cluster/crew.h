@@ -61,6 +61,8 @@ enum base_status cluster_crew_connect(struct cluster_crew *crew, struct base_err
 /* Gives morsels to scan; may come before and during the pass. */
 enum base_status cluster_crew_lend(struct cluster_crew *crew, uint32_t side, const struct shuffle_morsel *morsels,
                                    uint64_t count, bool end, struct base_error *error);
+/* Limits the side's morsels (shuffle_morsel_queue_limit) -> HALTED when those before are scanned. */
+enum base_status cluster_crew_halt(struct cluster_crew *crew, uint32_t side, uint64_t morsel, struct base_error *error);
 enum base_status cluster_crew_start(struct cluster_crew *crew, uint32_t pass, struct base_error *error);
 /* A measurement: one step of it -> MEASURED, or the last order -> FINISHED. The order is taken over (also on error). */
 enum base_status cluster_crew_measure(struct cluster_crew *crew, struct cluster_measure *order,
@@ -75,6 +77,7 @@ void cluster_crew_release(struct cluster_crew *crew, bool abort);
 enum cluster_crew_event_kind {
     CLUSTER_CREW_STEP,  /* step was reached by all workers */
     CLUSTER_CREW_LOW,   /* side's queue runs low: lend more */
+    CLUSTER_CREW_FAULT, /* error of the input, in that morsel of the side; another may follow, of an earlier one */
     CLUSTER_CREW_FAILED /* error, once per job */
 };
 struct cluster_crew_event {
@@ -82,6 +85,7 @@ struct cluster_crew_event {
     enum join_step step;
     uint32_t side;
     uint32_t worker; /* FAILED: local number */
+    uint64_t morsel; /* FAULT */
     struct base_error error;
 };
 /* Level-triggered eventfd, for the control thread's epoll. */

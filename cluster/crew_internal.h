@@ -12,7 +12,7 @@
 
 enum {
     CREW_SIDES = 2,
-    CREW_EVENTS_MAX = 64, /* each step of a job once, a failure, and a LOW of each side: far fewer */
+    CREW_EVENTS_MAX = 64, /* each step of a job once, a failure, a fault, and a LOW of each side: far fewer */
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_ENGINE_RETRY_MS = 100,
@@ -78,6 +78,8 @@ struct cluster_crew {
     pthread_mutex_t lock;
     uint32_t reached[JOIN_STEP_COUNT];
     bool failed;
+    struct cluster_crew_event fault;  /* the earliest of the job, from the first on */
+    bool faulty, fault_told;          /* there is one; the control thread has not looked at it yet */
     struct net_experience experience; /* of all jobs */
     uint32_t missing;                 /* features that were tried and could not be had */
     struct cluster_measured measured; /* what the order came to so far, owned */
@@ -94,13 +96,15 @@ enum base_status crew_need_job(const struct cluster_crew *crew, struct base_erro
 void crew_reached(struct cluster_crew *crew, enum join_step step);
 /* A worker cannot go on: the first one that says so is told. */
 void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error);
+/* A worker met input that cannot be read: the earliest morsel counts. */
+void crew_faulty(struct cluster_crew *crew, uint32_t side, uint64_t morsel, const struct base_error *error);
 /* Says why the job's engines are what they are; missing: what turned out not to be there. */
 void crew_tell_decision(struct cluster_crew *crew, uint32_t missing);
 
 /* crew_member.c: a worker's thread, and orders to it. */
 void *crew_member_main(void *argument);
 shuffle_command_fn crew_command_prepare, crew_command_survey, crew_command_connect, crew_command_start_0,
-    crew_command_start_1, crew_command_finish, crew_command_abort, crew_command_quit;
+    crew_command_start_1, crew_command_halt, crew_command_finish, crew_command_abort, crew_command_quit;
 /* The task's report of a step, on the worker's thread. */
 void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error);
 

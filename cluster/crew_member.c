@@ -77,10 +77,16 @@ void crew_member_report(void *context, uint32_t worker, int step, const struct b
         member_snapshot(member);
     if (step == JOIN_STEP_MEASURED)
         crew_bisect_collect(member);
-    if (step == JOIN_STEP_FAILED)
+    if (step == JOIN_STEP_FAULT) {
+        uint32_t side;
+        uint64_t morsel;
+        join_task_fault(member->task, &side, &morsel);
+        crew_faulty(member->crew, side, morsel, error);
+    } else if (step == JOIN_STEP_FAILED) {
         crew_failed(member->crew, member->local, error);
-    else
+    } else {
         crew_reached(member->crew, (enum join_step)step);
+    }
 }
 
 /* ---- its engine ---- */
@@ -316,6 +322,14 @@ void crew_command_start_1(struct shuffle_worker *worker, void *argument)
     struct crew_member *member = argument;
     if (member->task != NULL)
         join_task_start(member->task, 1);
+}
+
+void crew_command_halt(struct shuffle_worker *worker, void *argument)
+{
+    (void)worker;
+    struct crew_member *member = argument;
+    if (member->task != NULL)
+        join_task_halt(member->task);
 }
 
 /* A worker whose task never opened has nothing to close, but leaves the mailroom like the others. */

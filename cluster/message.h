@@ -4,9 +4,10 @@
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
- *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, COMMIT, PUBLISH, RELEASE; says RESOLVED, STEP,
- * SURVEYED, LOW, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of connections, which are nothing to a job
- * whose rows have all arrived), CLOSED. All of them carry the job's number. A job that measures the network has MEASURE
+ *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, COMMIT, PUBLISH, RELEASE; says RESOLVED,
+ * STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of connections, which are
+ * nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A job that measures the
+ * network has MEASURE
  * -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT for each step, before the REPORT.
  * heartbeat BEAT both ways
  *
@@ -76,7 +77,9 @@ const char *cluster_build_id(void);
     X(MEASURED)                                                                                                        \
     X(SCHEDULE)                                                                                                        \
     X(MEASUREMENT)                                                                                                     \
-    X(CUT)
+    X(CUT)                                                                                                             \
+    X(FAULT)                                                                                                           \
+    X(HALT)
 
 enum cluster_message_kind {
 #define X(name) CLUSTER_MESSAGE_##name,
@@ -344,6 +347,17 @@ struct cluster_start {
 struct cluster_low {
     uint32_t side;
 };
+/* Input that cannot be read. The job fails with the earliest such error, so the coordinator tells all nodes to HALT: to
+ * scan no morsel from that one on, and to say STEP HALTED when all that they were lent before it is scanned. */
+struct cluster_fault {
+    uint32_t side;
+    uint64_t morsel; /* its number in the relation */
+    struct base_error error;
+};
+struct cluster_halt {
+    uint32_t side;
+    uint64_t morsel;
+};
 struct cluster_node_progress {
     uint64_t rows;
 };
@@ -415,6 +429,8 @@ struct cluster_message {
         struct cluster_start start;
         struct cluster_lend lend;
         struct cluster_low low;
+        struct cluster_fault fault;
+        struct cluster_halt halt;
         struct cluster_node_progress node_progress;
         struct cluster_commit commit;
         struct cluster_publish publish;

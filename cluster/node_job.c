@@ -475,6 +475,11 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         job->running = job->looking = false;
         base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
         say_failed(job, job->id, &event->error);
+    } else if (event->kind == CLUSTER_CREW_FAULT) {
+        struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
+                                        .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
+        base_log_warn("job %llu: %s", (unsigned long long)job->id, event->error.text);
+        say(job, &fault);
     } else if (event->kind == CLUSTER_CREW_LOW) {
         say(job, &message);
     } else if (event->step == JOIN_STEP_SURVEYED) {
@@ -567,6 +572,8 @@ static enum base_status crew_order(struct node_job *job, struct cluster_message 
         return cluster_crew_connect(job->crew, error);
     case CLUSTER_MESSAGE_START:
         return start(job, &message->start, error);
+    case CLUSTER_MESSAGE_HALT:
+        return cluster_crew_halt(job->crew, message->halt.side, message->halt.morsel, error);
     case CLUSTER_MESSAGE_LEND:
         return on_lend(job, &message->lend, error);
     case CLUSTER_MESSAGE_MEASURE:

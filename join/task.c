@@ -10,6 +10,11 @@
  * Both exchanges are open from the start. No worker sends probe rows before all have reported SEALED, so rows of
  * exchange 1 find this table sealed; but they may come before this worker is told to start pass 1.
  *
+ * Input at fault (FAULT) is no failure yet. The cause may lie before it, in a morsel that another worker has: a stray
+ * quote turns inside and outside round for all that follows. So this worker goes on with earlier morsels and with what
+ * it receives, but never ends its pass, and nobody can seal; once told to halt it says when nothing earlier is left.
+ * Who gives the orders then fails the job with the earliest fault.
+ *
  * A failure is reported once, then the mesh is aborted at once so that no more rows reach a sink; the task then waits
  * to be closed. */
 #include "join/task.h"
@@ -78,6 +83,9 @@ struct join_task {
     struct shuffle_morsel_queue *preloaded[TASK_SIDES]; /* the one morsel that this worker holds in memory */
     struct shuffle_pass *pass[TASK_PASSES];
     struct shuffle_pass *survey[TASK_SIDES];
+    uint32_t fault_side; /* of the fault found last */
+    uint64_t fault_morsel;
+    bool halting; /* HALTED is to be reported */
     uint64_t scan_begin_ns, stream_end_ns;
 };
 
@@ -336,8 +344,17 @@ static void task_turn_pass(struct join_task *task, uint32_t pass, const struct s
 {
     struct base_error error = {0};
     if (shuffle_pass_turn(task->pass[pass], budget->batches, worked, &error) != BASE_OK) {
-        task_fail(task, &error);
-        return;
+        if (!shuffle_pass_faulty(task->pass[pass], &task->fault_morsel)) {
+            task_fail(task, &error);
+            return;
+        }
+        *worked = true;
+        task->fault_side = join_plan_pass_side(task->config.plan, pass);
+        task_report(task, JOIN_STEP_FAULT, &error);
+    }
+    if (task->halting && shuffle_pass_halted(task->pass[pass])) {
+        task->halting = false;
+        task_report(task, JOIN_STEP_HALTED, NULL);
     }
     if (!shuffle_pass_scanned(task->pass[pass]) || !shuffle_exchange_sent(task->exchange[pass]) ||
         !shuffle_exchange_received(task->exchange[pass]))
@@ -504,6 +521,19 @@ void join_task_start(struct join_task *task, uint32_t pass)
     if (pass == 0)
         task->scan_begin_ns = net_engine_now_ns(task->config.engine);
     shuffle_pass_start(task->pass[pass]);
+}
+
+void join_task_halt(struct join_task *task)
+{
+    task->halting = task->state == TASK_PASS_0 || task->state == TASK_PASS_1;
+    if (!task->halting && task->state < TASK_FAILED) /* it has no morsel */
+        task_report(task, JOIN_STEP_HALTED, NULL);
+}
+
+void join_task_fault(const struct join_task *task, uint32_t *side, uint64_t *morsel)
+{
+    *side = task->fault_side;
+    *morsel = task->fault_morsel;
 }
 
 void join_task_close(struct join_task *task, bool abort)

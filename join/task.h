@@ -36,9 +36,11 @@ struct join_task_config {
     void *context;
 };
 
-/* Steps a report names. FAILED carries the error; it comes at most once. MEASURED is for jobs that measure the network
+/* Steps a report names. FAILED carries the error; it comes at most once. FAULT carries one, too: input that cannot be
+ * read; it may come again, of an earlier morsel (join_task_fault). MEASURED is for jobs that measure the network
  * (cluster/bisect_task.h), which share the list. */
-#define JOIN_STEP_LIST(X) X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED) X(MEASURED)
+#define JOIN_STEP_LIST(X)                                                                                              \
+    X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED) X(MEASURED) X(FAULT) X(HALTED)
 enum join_step {
 #define X(name) JOIN_STEP_##name,
     JOIN_STEP_LIST(X)
@@ -69,6 +71,10 @@ void join_task_survey(struct join_task *task);  /* -> SURVEYED (both sides that 
 void join_task_connect(struct join_task *task); /* -> CONNECTED */
 void join_task_start(struct join_task *task,
                      uint32_t pass); /* 0 -> SEALED; the last pass -> FINISHED (output durable) */
+/* Scans nothing behind the limits of the queues, and waits for nothing -> HALTED, when all before is scanned. */
+void join_task_halt(struct join_task *task);
+/* Of which side and morsel the FAULT is that is being reported. */
+void join_task_fault(const struct join_task *task, uint32_t *side, uint64_t *morsel);
 /* Stops, joins what is in flight -> CLOSED; then join_task_free. abort: connections are reset. */
 void join_task_close(struct join_task *task, bool abort);
 void join_task_free(struct join_task *task);

@@ -291,8 +291,9 @@ static enum base_status collect(struct csv_scan *csv, bool *full, struct base_er
     csv->batch_line = csv->line;
     const size_t begin_before = (size_t)base_min_u64(csv->left, csv->morsel.end - csv->offset);
     const enum csv_result result = shuffle_csv_split(&csv->split, csv->at, csv->left, begin_before, csv->final);
-    if (result != CSV_OK && result != CSV_MORE)
+    if (result != CSV_OK && result != CSV_MORE && csv->split.rows == 0)
         return split_error(csv, result, csv->line, csv->offset, error);
+    /* Rows before a bad record come first: one of them may be bad, too. */
     advance(csv, csv->split.consumed, csv->split.lines);
     *full = csv->split.rows > 0;
     return result == CSV_MORE && !*full ? stitch_begin(csv, error) : BASE_OK;
@@ -302,18 +303,24 @@ static enum base_status convert(struct csv_scan *csv, struct base_error *error)
 {
     const struct shuffle_csv_options *options = &csv->scan.config.relation->csv;
     const uint32_t rows = csv->split.rows;
+    uint32_t bad_row = rows;
+    const struct csv_column *bad_column = NULL;
+    const char *bad_words = NULL;
     for (uint32_t i = 0; i < csv->column_count; i++) {
-        struct csv_column *column = &csv->column[i];
         uint32_t bad = 0;
-        const char *words = shuffle_csv_column_convert(column, options, rows, &bad);
-        if (words != NULL) {
-            const bool stitched = csv->stitch.in_batch && bad == 0;
-            const uint64_t line = stitched ? csv->stitch.line : csv->batch_line + csv->split.row_line[bad];
-            return shuffle_csv_column_error(csv->path, line, column->info, &column->field[bad], words, error);
-        }
+        const char *words = shuffle_csv_column_convert(&csv->column[i], options, bad_row, &bad);
+        if (words == NULL)
+            continue;
+        bad_row = bad; /* of further columns only earlier rows matter */
+        bad_column = &csv->column[i];
+        bad_words = words;
     }
     csv->scan.batch.rows = rows;
-    return BASE_OK;
+    if (bad_words == NULL)
+        return BASE_OK;
+    const bool stitched = csv->stitch.in_batch && bad_row == 0;
+    const uint64_t line = stitched ? csv->stitch.line : csv->batch_line + csv->split.row_line[bad_row];
+    return shuffle_csv_column_error(csv->path, line, bad_column->info, &bad_column->field[bad_row], bad_words, error);
 }
 
 static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *error)

@@ -55,26 +55,16 @@ static void spread_nulls(const struct fixed_scan *fixed, const struct shuffle_sl
     }
 }
 
-static enum base_status bad_value(const struct fixed_scan *fixed, uint32_t column, uint32_t row, const char *words,
-                                  struct base_error *error)
-{
-    const struct shuffle_field *field = &fixed->scan.config.relation->schema.field[column];
-    char type[48];
-    shuffle_field_format_type(field, type);
-    return base_error_set(error, BASE_PARSE, "%s: row %" PRIu64 ": column \"%s\" (%s) %s", fixed->path,
-                          fixed->row + row, field->name, type, words);
-}
-
-/* Not every pattern of bits is a bool or a decimal of so many digits; of all other types it is. A NULL's zeros are. */
-static enum base_status check_values(const struct fixed_scan *fixed, uint32_t column, uint32_t rows,
-                                     struct base_error *error)
+/* Not every pattern of bits is a bool or a decimal of so many digits; of all other types it is. A NULL's zeros are. The
+ * first bad one of `rows`, or `rows`. */
+static uint32_t first_bad(const struct fixed_scan *fixed, uint32_t column, uint32_t rows)
 {
     const struct shuffle_slot *slot = &fixed->file.slot[column];
     const uint8_t *at = fixed->at + slot->offset;
     if (slot->type == SHUFFLE_BOOL) {
         for (uint32_t r = 0; r < rows; r++, at += fixed->file.row_bytes)
             if (*at > 1)
-                return bad_value(fixed, column, r, "is neither 0 nor 1", error);
+                return r;
     } else if (slot->type == SHUFFLE_DECIMAL) {
         __int128 value, limit = 1;
         for (uint8_t digit = 0; digit < slot->precision; digit++)
@@ -82,10 +72,21 @@ static enum base_status check_values(const struct fixed_scan *fixed, uint32_t co
         for (uint32_t r = 0; r < rows; r++, at += fixed->file.row_bytes) {
             memcpy(&value, at, sizeof value);
             if (value >= limit || value <= -limit)
-                return bad_value(fixed, column, r, "has more digits than its type", error);
+                return r;
         }
     }
-    return BASE_OK;
+    return rows;
+}
+
+static enum base_status bad_value(const struct fixed_scan *fixed, uint32_t column, uint32_t row,
+                                  struct base_error *error)
+{
+    const struct shuffle_field *field = &fixed->scan.config.relation->schema.field[column];
+    char type[48];
+    shuffle_field_format_type(field, type);
+    return base_error_set(error, BASE_PARSE, "%s: row %" PRIu64 ": column \"%s\" (%s) %s", fixed->path,
+                          fixed->row + row, field->name, type,
+                          field->type == SHUFFLE_BOOL ? "is neither 0 nor 1" : "has more digits than its type");
 }
 
 static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, struct base_error *error)
@@ -93,19 +94,20 @@ static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, str
     struct shuffle_batch *batch = &fixed->scan.batch;
     batch->rows = rows;
     batch->image = fixed->image ? fixed->at : NULL;
+    uint32_t bad_row = rows, bad_column = 0;
     for (uint32_t i = 0; i < fixed->scan.config.project_count; i++) {
         const uint32_t column = fixed->scan.config.project[i];
         const struct shuffle_slot *slot = &fixed->file.slot[column];
         uint8_t *null = slot->null_bit >= 0 ? fixed->null + (size_t)i * SHUFFLE_BATCH_ROWS : NULL;
         if (null != NULL)
             spread_nulls(fixed, slot, rows, null);
-        const enum base_status status = check_values(fixed, column, rows, error);
-        if (status != BASE_OK)
-            return status;
+        const uint32_t bad = first_bad(fixed, column, bad_row);
+        bad_column = bad < bad_row ? column : bad_column;
+        bad_row = bad;
         batch->column[i] =
             (struct shuffle_column){.data = fixed->at + slot->offset, .stride = fixed->file.row_bytes, .null = null};
     }
-    return BASE_OK;
+    return bad_row < rows ? bad_value(fixed, bad_column, bad_row, error) : BASE_OK;
 }
 
 static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error *error)

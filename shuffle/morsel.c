@@ -16,6 +16,7 @@ struct shuffle_morsel_queue {
     struct shuffle_morsel *morsel;
     _Alignas(64) _Atomic uint64_t published;
     _Atomic bool ended;
+    _Atomic uint64_t limit; /* number of a morsel */
     _Alignas(64) _Atomic uint64_t next;
 };
 
@@ -31,6 +32,7 @@ enum base_status shuffle_morsel_queue_open(uint64_t capacity, uint32_t low_mark,
     }
     memset(made, 0, sizeof *made);
     made->capacity = capacity;
+    atomic_init(&made->limit, UINT64_MAX);
     made->low_mark = low_mark;
     made->low = low;
     made->context = context;
@@ -57,15 +59,38 @@ void shuffle_morsel_queue_end(struct shuffle_morsel_queue *queue)
     atomic_store_explicit(&queue->ended, true, memory_order_release);
 }
 
+void shuffle_morsel_queue_limit(struct shuffle_morsel_queue *queue, uint64_t limit)
+{
+    uint64_t before = atomic_load_explicit(&queue->limit, memory_order_relaxed);
+    while (limit < before && !atomic_compare_exchange_weak_explicit(&queue->limit, &before, limit, memory_order_relaxed,
+                                                                    memory_order_relaxed))
+        continue;
+}
+
+uint64_t shuffle_morsel_queue_limited(const struct shuffle_morsel_queue *queue)
+{
+    return atomic_load_explicit(&queue->limit, memory_order_relaxed);
+}
+
+bool shuffle_morsel_queue_spent(const struct shuffle_morsel_queue *queue)
+{
+    const uint64_t published = atomic_load_explicit(&queue->published, memory_order_acquire);
+    const uint64_t next = atomic_load_explicit(&queue->next, memory_order_relaxed);
+    return next >= published || queue->morsel[next].index >= shuffle_morsel_queue_limited(queue);
+}
+
 enum base_status shuffle_morsel_queue_take(struct shuffle_morsel_queue *queue, struct shuffle_morsel *morsel)
 {
     /* Looked at before `published`: what was appended before the end is seen once the end is. */
     const bool ended = atomic_load_explicit(&queue->ended, memory_order_acquire);
     const uint64_t published = atomic_load_explicit(&queue->published, memory_order_acquire);
+    const uint64_t limit = shuffle_morsel_queue_limited(queue);
     uint64_t ticket = atomic_load_explicit(&queue->next, memory_order_relaxed);
     do {
         if (ticket >= published)
-            return ended ? BASE_END : BASE_BUSY;
+            return ended && limit == UINT64_MAX ? BASE_END : BASE_BUSY;
+        if (queue->morsel[ticket].index >= limit)
+            return BASE_BUSY;
     } while (!atomic_compare_exchange_weak_explicit(&queue->next, &ticket, ticket + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     *morsel = queue->morsel[ticket];

@@ -20,6 +20,13 @@ enum base_status shuffle_morsel_queue_open(uint64_t capacity, uint32_t low_mark,
 enum base_status shuffle_morsel_queue_append(struct shuffle_morsel_queue *queue, const struct shuffle_morsel *morsels,
                                              uint64_t count, struct base_error *error);
 void shuffle_morsel_queue_end(struct shuffle_morsel_queue *queue);
+/* Any thread: no morsel whose number in the relation is `limit` or above is dealt any more; a limit never rises. A
+ * limited queue never ends: takes say BASE_BUSY. Morsels are appended in the order of their numbers. */
+void shuffle_morsel_queue_limit(struct shuffle_morsel_queue *queue, uint64_t limit);
+/* UINT64_MAX: none was set. */
+uint64_t shuffle_morsel_queue_limited(const struct shuffle_morsel_queue *queue);
+/* Has every morsel below the limit that was appended so far been taken? */
+bool shuffle_morsel_queue_spent(const struct shuffle_morsel_queue *queue);
 /* Any worker. BASE_OK: *morsel is this caller's. BASE_BUSY: none now, more may come. BASE_END: none will. */
 enum base_status shuffle_morsel_queue_take(struct shuffle_morsel_queue *queue, struct shuffle_morsel *morsel);
 uint64_t shuffle_morsel_queue_taken(const struct shuffle_morsel_queue *queue);

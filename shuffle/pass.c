@@ -3,6 +3,7 @@
  * - waiting for start;
  * - taking: it has no morsel and asks the queue;
  * - scanning: it has a morsel, asks the scan for batches and appends them; what did not fit is offered again next turn;
+ * - taking again after a fault of the input: the queue was limited to the morsels before, and never ends;
  * - finished: the queue ended, and the exchange is told that no more rows come;
  * - stopped: the job ends, nothing is started any more, reads in flight are awaited.
  *
@@ -19,6 +20,8 @@ enum pass_state { PASS_WAITING, PASS_TAKING, PASS_SCANNING, PASS_FINISHED, PASS_
 struct shuffle_pass {
     struct shuffle_pass_config config;
     enum pass_state state;
+    uint64_t morsel;                   /* number of the one taken last */
+    bool faulty;                       /* and its input is at fault */
     const struct shuffle_batch *batch; /* being appended, or NULL */
     uint32_t cursor;                   /* its first row not yet appended */
     uint64_t stalls_input;
@@ -74,6 +77,8 @@ static enum base_status pass_take(struct shuffle_pass *pass, bool *worked, struc
     if (status == BASE_OK) {
         *worked = true;
         pass->state = PASS_SCANNING;
+        pass->morsel = morsel.index;
+        pass->faulty = false;
         return shuffle_scan_begin(pass->config.scan, &morsel, error);
     }
     if (status == BASE_END) {
@@ -84,6 +89,14 @@ static enum base_status pass_take(struct shuffle_pass *pass, bool *worked, struc
         return BASE_OK;
     }
     return BASE_BUSY;
+}
+
+/* The input is at fault: morsels before this one may still show an earlier fault. */
+static void pass_limit(struct shuffle_pass *pass)
+{
+    shuffle_morsel_queue_limit(pass->config.queue, pass->morsel);
+    pass->faulty = true;
+    pass->state = PASS_TAKING;
 }
 
 /* Scans and appends one batch. BASE_BUSY ends the slice. */
@@ -104,6 +117,8 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
         }
         if (status != BASE_OK) {
             pass->batch = NULL;
+            if (status == BASE_PARSE || status == BASE_TOO_LARGE)
+                pass_limit(pass);
             return status;
         }
         pass->cursor = 0;
@@ -125,6 +140,11 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
 {
     for (uint32_t i = 0; i < batches_max; i++) {
         enum base_status status;
+        if (pass->state == PASS_SCANNING && pass->batch == NULL &&
+            pass->morsel >= shuffle_morsel_queue_limited(pass->config.queue)) {
+            shuffle_scan_abandon(pass->config.scan);
+            pass->state = PASS_TAKING;
+        }
         if (pass->state == PASS_TAKING)
             status = pass_take(pass, worked, error);
         else if (pass->state == PASS_SCANNING)
@@ -145,6 +165,17 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
         pass->stalled = false;
     }
     return BASE_OK;
+}
+
+bool shuffle_pass_faulty(const struct shuffle_pass *pass, uint64_t *morsel)
+{
+    *morsel = pass->morsel;
+    return pass->faulty;
+}
+
+bool shuffle_pass_halted(const struct shuffle_pass *pass)
+{
+    return pass->state != PASS_SCANNING && shuffle_morsel_queue_spent(pass->config.queue);
 }
 
 bool shuffle_pass_scanned(const struct shuffle_pass *pass)

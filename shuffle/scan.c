@@ -90,6 +90,11 @@ enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuff
     return status;
 }
 
+void shuffle_scan_abandon(struct shuffle_scan *scan)
+{
+    scan->in_morsel = false;
+}
+
 void shuffle_scan_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     scan->ops->event(scan, event);

@@ -40,6 +40,8 @@ enum base_status shuffle_scan_begin(struct shuffle_scan *scan, const struct shuf
  * BASE_END: the morsel is done. Else an error with file, line, column and the offending text. */
 enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuffle_batch **batch,
                                    struct base_error *error);
+/* Gives up the morsel at hand, if there is one; shuffle_scan_begin may follow. */
+void shuffle_scan_abandon(struct shuffle_scan *scan);
 /* A FILE event whose op has SHUFFLE_FILE_TAG_SCAN; op->context is the scan it belongs to. */
 void shuffle_scan_event(struct shuffle_scan *scan, const struct net_event *event);
 /* True when no read is in flight: only then may it be closed. After an error or to abort: stop starting reads, wait for

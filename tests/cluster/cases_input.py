@@ -84,7 +84,8 @@ def bad_values(cluster):
     for plain, late, becomes in (("10001", "02134", "2134"), ("1.5", "1.10", "1.1"), ("true", "t", "true")):
         rows = "".join("%s,%d\n" % (plain, i) for i in range(5000))
         path = write(lab, "bad/late.csv", ("id,n\n%s%s,5000\n" % (rows, late)).encode())
-        refused(cluster, ["late.csv:5002:", '"%s" would become "%s"' % (late, becomes), '"id:string?"'], path)
+        cluster.fail("shuffle", "--in", path, "--by", "n", code=1,
+                     says=["late.csv:5002:", '"%s" would become "%s"' % (late, becomes), '"id:string?"'])
     for kind, text in (("int8", "300"), ("date", "2026-02-30"), ("decimal(5,2)", "1.234"), ("bool", "maybe"),
                        ("uint16", "-1"), ("float64", "1.5.2"), ("timestamp", "2026-01-01 25:00"), ("binary", "\\x0")):
         path = write(lab, "bad/typed.csv", b"id,v\n1,\n2,%s\n" % text.encode())
@@ -102,6 +103,13 @@ def bad_quotes(cluster):
             refused(cluster, ["unclosed.csv:%d:" % (at + 2), "byte"], path, "--morsel-bytes", morsel)
     path = write(lab, "bad/inside.csv", many_rows(b'5,in"side', 15000))
     refused(cluster, ["inside.csv:15002:"], path)
+    # Good lines with quotes follow: whoever begins behind the stray one takes inside for outside.
+    good = [b'%d,"good, row ""%d"""\n' % (i, i) for i in range(20000)]
+    for at, bad in ((40, b'5,in"side\n'), (9000, b'5,"x"y\n')):
+        path = write(lab, "bad/stray.csv", b"id:int64,name:string\n" + b"".join(good[:at] + [bad] + good[at:]))
+        for _ in range(3):
+            cluster.fail("shuffle", "--in", path, "--by", "id", "--morsel-bytes", "1Ki", code=1,
+                         says=["stray.csv:%d:" % (at + 2)])
     path = write(lab, "bad/after.csv", many_rows(b'5,"closed" and more', 15000))
     refused(cluster, ["after.csv:15002:"], path)
 

@@ -266,6 +266,13 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
     case CLUSTER_MESSAGE_LEND:
         message->lend = lend;
         break;
+    case CLUSTER_MESSAGE_FAULT:
+        message->fault = (struct cluster_fault){.side = 1, .morsel = 77};
+        base_error_set(&message->fault.error, BASE_PARSE, "/data/a.csv:3: a quote");
+        break;
+    case CLUSTER_MESSAGE_HALT:
+        message->halt = (struct cluster_halt){1, 78};
+        break;
     case CLUSTER_MESSAGE_LOW:
         message->low.side = 1;
         break;

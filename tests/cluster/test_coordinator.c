@@ -351,6 +351,78 @@ static void test_cut_while_ending(void **state)
     }
 }
 
+static void say_fault(struct rig *rig, const struct rig_client *client, uint32_t node, uint64_t morsel,
+                      const char *text)
+{
+    struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT, .job = client->job, .fault = {.morsel = morsel}};
+    base_error_set(&fault.fault.error, BASE_PARSE, "%s", text);
+    rig_node_say(rig, node, &fault);
+}
+
+static void say_halted(struct rig *rig, const struct rig_client *client, uint32_t node)
+{
+    struct cluster_message halted = {
+        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = JOIN_STEP_HALTED}};
+    rig_node_say(rig, node, &halted);
+}
+
+/* Nodes that scan and do not halt by themselves; the second has found a fault in the sixth morsel. */
+static struct rig_client *scan_until_fault(struct rig *rig, uint64_t seed)
+{
+    open_complete(rig, seed, 4);
+    for (uint32_t n = 0; n < 4; n++)
+        rig->node[n].mute[CLUSTER_MESSAGE_START] = rig->node[n].mute[CLUSTER_MESSAGE_HALT] = true;
+    struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+    say_fault(rig, client, 1, 5, "a.csv:900: an echo");
+    assert_true(rig_until_told(rig, 2, CLUSTER_MESSAGE_HALT, BASE_NS_PER_S));
+    rig_run(rig, BASE_NS_PER_MS);
+    return client;
+}
+
+/* A fault in the input waits for those who scan what lies before it, and the earliest is told. */
+static void test_earliest_fault(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    struct rig_client *client = scan_until_fault(rig, 20);
+    say_fault(rig, client, 3, 2, "a.csv:300: the cause");
+    say_fault(rig, client, 0, 3, "a.csv:400: another echo");
+    const uint32_t order[] = {1, 3, 0};
+    for (uint32_t i = 0; i < 3; i++)
+        say_halted(rig, client, order[i]);
+    rig_run(rig, 10 * BASE_NS_PER_S);
+    assert_false(client->reported);
+    say_halted(rig, client, 2);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_PARSE);
+    assert_names(client, "n4: a.csv:300: the cause");
+    for (uint32_t n = 0; n < 4; n++)
+        assert_int_equal(rig->node[n].orders[CLUSTER_MESSAGE_HALT], 1);
+    rig_close(rig);
+}
+
+/* Nobody is waited for who cannot halt, and nothing that comes meanwhile hides the fault; but a cancel is a cancel. */
+static void test_fault_and_worse(void **state)
+{
+    (void)state;
+    for (uint32_t how = 0; how < 3; how++) {
+        struct rig *rig = the_rig();
+        struct rig_client *client = scan_until_fault(rig, 21 + how);
+        struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = client->job};
+        base_error_set(&failed.failed.error, BASE_NO_MEMORY, "no memory");
+        struct cluster_message cancel = {.kind = CLUSTER_MESSAGE_CANCEL, .job = client->job};
+        if (how == 0)
+            rig_node_kill(rig, 2);
+        else if (how == 1)
+            rig_node_say(rig, 2, &failed);
+        else
+            rig_client_say(rig, rig_client(rig), &cancel);
+        assert_int_equal(await_report(rig, client, 2 * BASE_NS_PER_S), how == 2 ? BASE_CANCELLED : BASE_PARSE);
+        if (how < 2)
+            assert_names(client, "n2: a.csv:900: an echo");
+        rig_close(rig);
+    }
+}
+
 /* A node that is alive but does not let go of its job is taken for lost, so that the next job can run. */
 static void test_stuck_release(void **state)
 {
@@ -882,6 +954,8 @@ int main(void)
         cmocka_unit_test(test_echo_without_death_is_told),
         cmocka_unit_test(test_cut_after_finishing),
         cmocka_unit_test(test_cut_while_ending),
+        cmocka_unit_test(test_earliest_fault),
+        cmocka_unit_test(test_fault_and_worse),
         cmocka_unit_test(test_stuck_release),
         cmocka_unit_test(test_late_messages),
         cmocka_unit_test(test_out_of_turn),

@@ -39,7 +39,11 @@ struct sim_cluster {
     struct shuffle_morsel *morsel[2];
     uint64_t morsels[2];
     uint32_t reached[JOIN_STEP_COUNT];
-    bool staffed; /* every worker runs */
+    bool staffed;            /* every worker runs */
+    struct base_error fault; /* the earliest of the input; BASE_OK: none */
+    uint32_t fault_side;
+    uint64_t fault_morsel;
+    bool halted; /* all were told to halt */
     struct sim_outcome *out;
 };
 
@@ -48,6 +52,16 @@ static void sim_report(void *context, uint32_t worker, int step, const struct ba
     (void)worker;
     struct sim_worker *of = context;
     of->cluster->reached[step]++;
+    if (step == JOIN_STEP_FAULT) {
+        uint32_t side;
+        uint64_t morsel;
+        join_task_fault(of->task, &side, &morsel);
+        if (of->cluster->fault.status == BASE_OK || morsel < of->cluster->fault_morsel) {
+            of->cluster->fault = *error;
+            of->cluster->fault_morsel = morsel;
+            of->cluster->fault_side = side;
+        }
+    }
     if (step == JOIN_STEP_FAILED && of->cluster->out->status == BASE_OK) {
         of->cluster->out->status = error->status;
         of->cluster->out->error = *error;
@@ -207,6 +221,23 @@ static bool sim_pass_time(struct sim_cluster *cluster)
     return true;
 }
 
+/* Input is at fault: everybody scans what lies before; then the job fails with the earliest. True: it has. */
+static bool sim_halt(struct sim_cluster *cluster)
+{
+    if (cluster->fault.status == BASE_OK || cluster->out->status != BASE_OK)
+        return false;
+    for (uint32_t n = 0; n < cluster->job->nodes && !cluster->halted; n++)
+        shuffle_morsel_queue_limit(cluster->node[n].queue[cluster->fault_side], cluster->fault_morsel);
+    for (uint32_t w = 0; w < cluster->workers && !cluster->halted; w++)
+        join_task_halt(cluster->worker[w].task);
+    cluster->halted = true;
+    if (cluster->reached[JOIN_STEP_HALTED] < cluster->workers)
+        return false;
+    cluster->out->status = cluster->fault.status;
+    cluster->out->error = cluster->fault;
+    return true;
+}
+
 /* Turns workers in random order with random budgets until `step` was reached by all, or by none when something failed.
  */
 static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
@@ -228,6 +259,8 @@ static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
         cluster->out->turns += cluster->workers;
         if (cluster->reached[step] == cluster->workers)
             break;
+        if (step != JOIN_STEP_CLOSED && sim_halt(cluster))
+            return false;
         if ((!worked && !sim_pass_time(cluster)) || cluster->out->turns > SIM_TURNS_MAX) {
             if (step != JOIN_STEP_CLOSED && cluster->out->status != BASE_OK)
                 return false;

@@ -174,6 +174,58 @@ static void test_faults(void **state)
     assert_true(failed > seeds / 4);
 }
 
+/* Up to three bad lines of `count`, of rows that have quotes and line ends in them; returns the line of the first. */
+static uint64_t write_bad_lines(struct base_random *random, uint32_t count)
+{
+    static const char *const bad[] = {"%u,in\"side\n", "%u,\"x\"y\n", "%ux,text\n", "%u,two,three\n", "%u\n"};
+    FILE *file = fopen(left_path, "w");
+    assert_non_null(file);
+    fprintf(file, "lkey:int64,ltext:string\n");
+    uint64_t line = 2, first = 0;
+    uint32_t at[3];
+    for (int i = 0; i < 3; i++)
+        at[i] = (uint32_t)base_random_below(random, count);
+    for (uint32_t r = 0; r < count; r++) {
+        const bool is_bad = r == at[0] || r == at[1] || r == at[2];
+        if (is_bad)
+            fprintf(file, bad[base_random_below(random, 5)], r);
+        else
+            fprintf(file, r % 3 == 0 ? "%u,\"two\nlines\"\n" : "%u,\"good, row \"\"1\"\n", r);
+        first = is_bad && first == 0 ? line : first;
+        line += !is_bad && r % 3 == 0 ? 2 : 1;
+    }
+    fclose(file);
+    return first;
+}
+
+/* Behind a stray quote inside is taken for outside, in all morsels that follow: the line that is told is the first bad
+ * one of the file, whoever scans what and however late. */
+static void test_the_first_bad_line_is_told(void **state)
+{
+    (void)state;
+    const uint64_t seeds = setting("MILLRACE_SIM_SEEDS", SEEDS_DEFAULT);
+    for (uint64_t seed = 2000001; seed <= 2000000 + seeds; seed++) {
+        struct base_random random;
+        base_random_seed(&random, seed);
+        const uint64_t line = write_bad_lines(&random, 1 + (uint32_t)base_random_below(&random, 2000));
+        struct sim_job job = draw_job(&random, seed);
+        job.source[1] = "gen:rows=100,row=8";
+        job.request.on = "lkey=key";
+        if (base_random_chance(&random, 1, 2)) {
+            job.request.kind = JOIN_JOB_SHUFFLE;
+            job.request.on = "lkey";
+        }
+        struct sim_outcome outcome;
+        sim_cluster_run(&job, &outcome);
+        check_clean(&outcome, seed);
+        char where[32];
+        snprintf(where, sizeof where, "left.csv:%llu: ", (unsigned long long)line);
+        if (outcome.status != BASE_PARSE || strstr(outcome.error.text, where) == NULL)
+            fail_msg("seed %llu: line %llu is bad, but: %s", (unsigned long long)seed, (unsigned long long)line,
+                     outcome.error.text);
+    }
+}
+
 /* The least of everything: 4 KiB frames, one per lane, two chunks, one byte in flight. */
 static void test_least_resources_end(void **state)
 {
@@ -311,6 +363,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_the_first_bad_line_is_told),
         cmocka_unit_test(test_least_resources_end),
         cmocka_unit_test(test_wide_rows_are_not_copied),
         cmocka_unit_test(test_shuffle_keeps_null_keys),
