@@ -39,7 +39,8 @@ enum key {
     X(QUOTE, "-quote", "C", "Around CSV fields (default: \")")                                                         \
     X(HEADER, "-header", "yes|no", "Does the first CSV record name the columns? (default: yes)")                       \
     X(EMPTY_NULL, "-empty-null", "yes|no", "Is an empty CSV field NULL? (default: yes)")                               \
-    X(QUOTED_EMPTY_NULL, "-quoted-empty-null", "yes|no", "Is a quoted empty CSV field NULL too? (default: no)")
+    X(QUOTED_EMPTY_NULL, "-quoted-empty-null", "yes|no", "Is a quoted empty CSV field NULL too? (default: no)")        \
+    X(INCOMPLETE, "-incomplete", "yes|no", "Read a result of Millrace of which a part is missing? (default: no)")
 
 enum source_key {
     SOURCE_TEXT,
@@ -259,8 +260,10 @@ static enum base_status read_source(struct cluster_submit *submit, uint32_t inde
         source->header = (enum cluster_choice)value;
     else if (key == SOURCE_EMPTY_NULL)
         source->empty_is_null = (enum cluster_choice)value;
-    else
+    else if (key == SOURCE_QUOTED_EMPTY_NULL)
         source->quoted_empty_is_null = (enum cluster_choice)value;
+    else
+        source->incomplete = (enum cluster_choice)value;
     return BASE_OK;
 }
 

@@ -89,6 +89,7 @@ static Wire__Source **put_sources(struct wire_scratch *scratch, const struct clu
         item[i].header = source[i].header;
         item[i].empty_is_null = source[i].empty_is_null;
         item[i].quoted_empty_is_null = source[i].quoted_empty_is_null;
+        item[i].incomplete = source[i].incomplete;
     }
     return list;
 }
@@ -112,6 +113,8 @@ static uint32_t get_sources(struct wire_reader *reader, Wire__Source **wire, siz
             (enum cluster_choice)wire_below(reader, "choice", from->empty_is_null, CLUSTER_CHOICE_NO + 1);
         source[i].quoted_empty_is_null =
             (enum cluster_choice)wire_below(reader, "choice", from->quoted_empty_is_null, CLUSTER_CHOICE_NO + 1);
+        source[i].incomplete =
+            (enum cluster_choice)wire_below(reader, "choice", from->incomplete, CLUSTER_CHOICE_NO + 1);
     }
     return (uint32_t)count;
 }

@@ -222,6 +222,8 @@ Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shu
     wire->n_field = relation->schema.count;
     wire->file = put_files(scratch, relation);
     wire->n_file = relation->file_count;
+    wire->rows_known = relation->rows_known;
+    wire->rows = relation->rows;
     return wire;
 }
 
@@ -261,6 +263,8 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
     relation->file_count = relation->file ? (uint32_t)wire->n_file : 0;
     if (relation->placement == SHUFFLE_GENERATED)
         check_generated(reader, relation);
+    relation->rows_known = wire->rows_known;
+    relation->rows = wire->rows;
     for (uint32_t i = 0; i < relation->file_count; i++) {
         relation->file[i].path = wire_text(reader, "a path", wire->file[i]->path, PATH_MAX);
         relation->file[i].bytes = wire->file[i]->bytes;

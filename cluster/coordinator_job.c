@@ -18,6 +18,7 @@
  * Which error is told. A node's death is felt by its neighbours as broken connections, sometimes before we see the
  * death itself. So an error that may be such an echo is replaced by a better one that comes while aborting, and
  * aborting waits COORDINATOR_ECHO_NS for it. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -259,6 +260,27 @@ static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
         end_if_closed(c); /* when no node was told anything yet */
 }
 
+/* Did each side have the rows that those who wrote it counted? */
+static bool rows_complete(struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    for (uint32_t side = 0; side < job->plan.sides; side++) {
+        const struct shuffle_relation *relation = &job->plan.side[side].relation;
+        uint64_t rows = 0;
+        for (uint32_t i = 0; i < job->node_count; i++)
+            rows += job->node[i].report.report.sum.rows_scanned[side];
+        if (!relation->rows_known || rows == relation->rows)
+            continue;
+        coordinator_fail(c, BASE_IO,
+                         "the result %s was changed: %" PRIu64 " rows were read, and its _SUCCESS.json counts %" PRIu64
+                         "; run the job again that wrote it, or read what is there with the source's option "
+                         "-incomplete=yes",
+                         job->submit.source[side].text, rows, relation->rows);
+        return false;
+    }
+    return true;
+}
+
 static void enter_commit(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
@@ -319,6 +341,8 @@ static void proceed(struct cluster_coordinator *c)
     case CLUSTER_PHASE_PROBE:
         if (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
             enter(c, CLUSTER_PHASE_PROBE);
+        else if (!rows_complete(c))
+            break;
         else if (job->plan.out)
             enter_commit(c);
         else

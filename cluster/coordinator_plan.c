@@ -151,6 +151,10 @@ static enum base_status unite(struct coordinator_job *job, uint32_t side, struct
     if (!local)
         return BASE_OK;
     uint32_t next = 0;
+    for (uint32_t n = 1; n < job->node_count; n++) {
+        relation->rows_known &= job->node[n].relation[side].rows_known;
+        relation->rows += job->node[n].relation[side].rows;
+    }
     for (uint32_t n = 0; n < job->node_count; n++) {
         struct shuffle_relation *from = n ? &job->node[n].relation[side] : relation;
         for (uint32_t i = 0; i < from->file_count; i++)

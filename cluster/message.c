@@ -52,6 +52,8 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
 {
     if (source->format != CLUSTER_FORMAT_BY_SUFFIX)
         relation->format = source->format == CLUSTER_FORMAT_CSV ? SHUFFLE_FORMAT_CSV : SHUFFLE_FORMAT_FIXED;
+    relation->format_given = source->format != CLUSTER_FORMAT_BY_SUFFIX;
+    relation->delimiter_given = source->delimiter != 0;
     if (source->delimiter)
         relation->csv.delimiter = source->delimiter;
     if (source->quote)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "cluster/source_complete.h"
 #include "shuffle/publish.h"
 
 enum resolve_state { RESOLVE_LOOKING, RESOLVE_ENDED, RESOLVE_ABANDONED };
@@ -43,6 +44,8 @@ static enum base_status look_at_source(const struct cluster_source *source, stru
     if (path) {
         cluster_source_apply(source, relation);
         status = shuffle_relation_list(relation, path, error);
+        if (status == BASE_OK && source->incomplete != CLUSTER_CHOICE_YES)
+            status = cluster_source_complete(path, relation, error);
         if (status == BASE_OK)
             status = shuffle_relation_resolve_schema(relation, source->schema, error);
     }

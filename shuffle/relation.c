@@ -1,12 +1,9 @@
 #include "shuffle/relation.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <glob.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/number.h"
 
@@ -160,21 +157,6 @@ static enum base_status parse_gen(const char *text, struct shuffle_relation *rel
     return generated_schema(generator, &relation->schema, error);
 }
 
-static bool has_suffix(const char *text, const char *suffix)
-{
-    const size_t bytes = strlen(text), tail = strlen(suffix);
-    return bytes >= tail && memcmp(text + bytes - tail, suffix, tail) == 0;
-}
-
-/* The format a file's name tells of. */
-static void format_by_suffix(struct shuffle_relation *relation, const char *path)
-{
-    if (has_suffix(path, ".bin"))
-        relation->format = SHUFFLE_FORMAT_FIXED;
-    else if (has_suffix(path, ".tsv"))
-        relation->csv.delimiter = '\t';
-}
-
 enum base_status shuffle_relation_parse(const char *text, struct shuffle_relation *relation, char **path,
                                         struct base_error *error)
 {
@@ -207,159 +189,10 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
     char *copy = strdup(rest);
     if (copy == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", rest);
-    format_by_suffix(&parsed, rest);
+    shuffle_relation_format_by_suffix(&parsed, rest);
     *relation = parsed;
     *path = copy;
     return BASE_OK;
-}
-
-/* Files ---------------------------------------------------------------------------------------------------------- */
-
-static enum base_status add_file(struct shuffle_relation *relation, const char *path, const struct stat *info,
-                                 struct base_error *error)
-{
-    if (relation->format == SHUFFLE_FORMAT_CSV && info->st_size == 0)
-        return base_error_set(
-            error, BASE_PARSE,
-            "%s has 0 bytes: a CSV file without rows still has a header; remove the file or write one", path);
-    struct shuffle_file *grown = realloc(relation->file, (relation->file_count + 1) * sizeof *grown);
-    if (grown == NULL)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a list of %u files", relation->file_count + 1);
-    relation->file = grown;
-    char *copy = strdup(path);
-    if (copy == NULL)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
-    struct shuffle_file *file = &relation->file[relation->file_count++];
-    file->path = copy;
-    shuffle_file_describe(info, file);
-    return BASE_OK;
-}
-
-/* Is it data: neither hidden, nor ours (_SUCCESS.json), nor a schema beside data? */
-static int is_data(const struct dirent *entry)
-{
-    return entry->d_name[0] != '.' && entry->d_name[0] != '_' && !has_suffix(entry->d_name, ".schema");
-}
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-/* A directory tells the format by its files' names, which must agree. */
-static enum base_status add_directory_file(struct shuffle_relation *relation, const char *path, bool *first,
-                                           struct base_error *error)
-{
-    struct stat info;
-    if (stat(path, &info) != 0)
-        return base_error_set_errno(error, errno, "cannot look at %s", path);
-    if (!S_ISREG(info.st_mode))
-        return BASE_OK;
-    if (*first)
-        format_by_suffix(relation, path);
-    *first = false;
-    if (has_suffix(path, ".bin") != (relation->format == SHUFFLE_FORMAT_FIXED))
-        return base_error_set(
-            error, BASE_INVALID,
-            "%s is of another format than the files before it in its directory: name the files of one "
-            "format with a glob, such as 'DIR/*.csv'",
-            path);
-    return add_file(relation, path, &info, error);
-}
-
-/* malloc'ed, or NULL. */
-static char *join_path(const char *directory, const char *name)
-{
-    char *path;
-    return asprintf(&path, "%s%s%s", directory, has_suffix(directory, "/") ? "" : "/", name) < 0 ? NULL : path;
-}
-
-static enum base_status list_directory(struct shuffle_relation *relation, const char *directory,
-                                       struct base_error *error)
-{
-    struct dirent **entry;
-    const int count = scandir(directory, &entry, is_data, by_name);
-    if (count < 0)
-        return base_error_set_errno(error, errno, "cannot list %s", directory);
-    enum base_status status = BASE_OK;
-    bool first = true;
-    for (int i = 0; i < count; i++) {
-        char *path = NULL;
-        if (status == BASE_OK)
-            path = join_path(directory, entry[i]->d_name);
-        if (path != NULL)
-            status = add_directory_file(relation, path, &first, error);
-        else if (status == BASE_OK)
-            status = base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", directory);
-        free(path);
-        free(entry[i]);
-    }
-    free(entry);
-    if (status == BASE_OK && relation->file_count == 0)
-        return base_error_set(error, BASE_NOT_FOUND,
-                              "%s holds no data files (names that begin with '.' or '_' do not count)", directory);
-    return status;
-}
-
-static enum base_status list_glob(struct shuffle_relation *relation, const char *pattern, struct base_error *error)
-{
-    glob_t found;
-    const int result = glob(pattern, GLOB_ERR, NULL, &found);
-    if (result != 0) {
-        globfree(&found);
-        if (result == GLOB_NOMATCH)
-            return base_error_set(error, BASE_NOT_FOUND, "no file matches %s on this machine", pattern);
-        return base_error_set(error, result == GLOB_NOSPACE ? BASE_NO_MEMORY : BASE_DENIED,
-                              "cannot list the files that match %s: a directory on the way cannot be read", pattern);
-    }
-    enum base_status status = BASE_OK;
-    for (size_t i = 0; i < found.gl_pathc && status == BASE_OK; i++) {
-        const char *path = found.gl_pathv[i];
-        struct stat info;
-        if (has_suffix(path, ".schema"))
-            continue;
-        if (stat(path, &info) != 0)
-            status = base_error_set_errno(error, errno, "cannot look at %s", path);
-        else if (S_ISREG(info.st_mode))
-            status = add_file(relation, path, &info, error);
-    }
-    globfree(&found);
-    if (status == BASE_OK && relation->file_count == 0)
-        return base_error_set(error, BASE_NOT_FOUND, "no regular file matches %s on this machine", pattern);
-    return status;
-}
-
-static void drop_files(struct shuffle_relation *relation)
-{
-    for (uint32_t i = 0; i < relation->file_count; i++)
-        free(relation->file[i].path);
-    free(relation->file);
-    relation->file = NULL;
-    relation->file_count = 0;
-}
-
-enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error)
-{
-    drop_files(relation);
-    struct stat info;
-    enum base_status status;
-    if (stat(path, &info) == 0) {
-        if (S_ISDIR(info.st_mode))
-            status = list_directory(relation, path, error);
-        else if (S_ISREG(info.st_mode))
-            status = add_file(relation, path, &info, error);
-        else
-            status = base_error_set(error, BASE_INVALID, "%s is neither a regular file nor a directory", path);
-    } else if (errno == ENOENT && strpbrk(path, "*?[") != NULL) {
-        status = list_glob(relation, path, error);
-    } else if (errno == ENOENT) {
-        status = base_error_set(error, BASE_NOT_FOUND, "%s does not exist on this machine", path);
-    } else {
-        status = base_error_set_errno(error, errno, "cannot look at %s", path);
-    }
-    if (status != BASE_OK)
-        drop_files(relation);
-    return status;
 }
 
 /* Morsels -------------------------------------------------------------------------------------------------------- */

@@ -46,10 +46,13 @@ struct shuffle_relation {
     enum shuffle_placement placement;
     enum shuffle_format format;
     struct shuffle_csv_options csv;
+    bool format_given, delimiter_given; /* for shuffle_relation_list: files' names do not decide */
     struct shuffle_generator generator;
     struct shuffle_schema schema; /* of the source, all columns */
     uint32_t file_count;
     struct shuffle_file *file;
+    bool rows_known; /* of files: what wrote them said how many rows they have */
+    uint64_t rows;
 };
 
 void shuffle_relation_free(struct shuffle_relation *relation);
@@ -62,9 +65,14 @@ void shuffle_relation_free(struct shuffle_relation *relation);
 enum base_status shuffle_relation_parse(const char *text, struct shuffle_relation *relation, char **path,
                                         struct base_error *error);
 
-/* Expands PATH (a file, a glob, or a directory: its regular files not beginning with '.' or '_', sorted by name) into
- * relation->file with size and time. Looks at this machine's disk. BASE_NOT_FOUND, BASE_DENIED... with path and what to
- * do. A CSV file of 0 bytes is an error that says so. */
+/* Sets format and delimiter as the path's suffix says, if it says something. */
+void shuffle_relation_format_by_suffix(struct shuffle_relation *relation, const char *path);
+/* Is a file of this name in a folder data: neither hidden, nor one that begins with '_', nor a schema beside data? */
+bool shuffle_relation_is_data_name(const char *name);
+
+/* Expands PATH (a file, a glob, or a folder: the data in it and in its subfolders; shuffle/listing.c has the order)
+ * into relation->file with size and time. Looks at this machine's disk. BASE_NOT_FOUND, BASE_DENIED... with path and
+ * what to do. A CSV file of 0 bytes is an error that says so. */
 enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error);
 
 /* Finds the schema: `declared` (may be NULL) as text; else a header of name:type; else PATH.schema beside the first

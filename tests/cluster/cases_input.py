@@ -240,6 +240,51 @@ def pipes(cluster):
     refused(cluster, ["t.csv is"], path)
 
 
+def incomplete_results(cluster):
+    """A result as a source: whole; without its marker; without a part; with a part cut at a line end."""
+    lab = cluster.lab
+    good = write(lab, "good/left.csv", GOOD)
+
+    def made():
+        out = lab.fresh("result")
+        return out, cluster.job("shuffle", "--in", good, "--by", "id", "--out", out)
+
+    def reads(source, rows, *words):
+        expect_equal(cluster.job("shuffle", "--in", source, "--by", "id", *words)["rows"], rows, source)
+
+    out, report = made()
+    parts = sorted(name for name in os.listdir(out) if name.startswith("part-"))
+    reads(out, 2000)
+    reads(out + "/*", 2000)
+    expect_equal(cluster.job("shuffle", "--in", out, "--by", "id")["checksum"], report["checksum"], "the whole result")
+    os.rename(os.path.join(out, parts[1]), lab.path("part"))
+    fewer = cluster.job("shuffle", "--in", out, "--by", "id", "--incomplete", "yes")["rows"]
+    expect(0 < fewer < 2000, "rows of all parts but one:", fewer)
+    refused(cluster, ["not complete", parts[1]], out)
+    refused(cluster, ["not complete", parts[1]], out + "/part-*.csv")
+    reads(os.path.join(out, parts[0]), fewer - cluster.job("shuffle", "--in", os.path.join(out, parts[2]), "--by", "id")["rows"])
+    os.rename(lab.path("part"), os.path.join(out, parts[1]))
+    reads(os.path.dirname(out) + "/" + os.path.basename(out) + "/part-0000[01].csv",
+          2000 - cluster.job("shuffle", "--in", os.path.join(out, parts[2]), "--by", "id")["rows"])
+    write(lab, out + "/more.csv", GOOD)
+    refused(cluster, ["not parts"], out)
+    os.unlink(out + "/more.csv")
+    with open(os.path.join(out, parts[0]), "rb") as file:
+        lines = file.readlines()
+    write(lab, os.path.join(out, parts[0]), b"".join(lines[:-1]))
+    refused(cluster, ["was changed", "bytes"], out)
+    number, two = lines[1].split(b",")[0], len(lines[1]) + len(lines[2])
+    lines[1:3] = [number + b"," + b"x" * (two - len(number) - 2) + b"\n"]
+    write(lab, os.path.join(out, parts[0]), b"".join(lines))
+    refused(cluster, ["was changed", "1999 rows were read", "counts 2000"], out)
+    out, _ = made()
+    os.unlink(out + "/_SUCCESS.json")
+    refused(cluster, ["not complete", "_SUCCESS.json"], out)
+    reads(out, 2000, "--incomplete", "yes")
+    write(lab, out + "/_SUCCESS.json", b"{}")
+    refused(cluster, ["_SUCCESS.json is damaged"], out)
+
+
 def swapped_files(cluster):
     """Two files of one size take each other's place all the time: a job reads one of them, or says so. In one of them
     every row has a quoted line end: who counts quotes in one and reads the other loses rows."""
@@ -275,6 +320,7 @@ def swapped_files(cluster):
     runs(cluster)
 
 
-CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
+CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files),
+         ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
          ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]

@@ -56,6 +56,7 @@ static void join_fills_the_request(void **state)
                            "--chunk-bytes 32Ki --chunks 16 --socket send-buffer=1M,nodelay=off --morsel-bytes 8Mi "
                            "--left-schema id:int64 --right-delimiter ; --right-quote ' --right-header no "
                            "--right-empty-null no --right-quoted-empty-null yes --left-format csv --json "
+                           "--left-incomplete yes "
                            "--report /r"),
                      CLUSTER_ARGS_RUN);
     const struct cluster_submit *submit = &args.submit;
@@ -80,6 +81,8 @@ static void join_fills_the_request(void **state)
     assert_int_equal(submit->settings.morsel_bytes, 8 << 20);
     assert_string_equal(submit->source[0].schema, "id:int64");
     assert_int_equal(submit->source[0].format, CLUSTER_FORMAT_CSV);
+    assert_int_equal(submit->source[0].incomplete, CLUSTER_CHOICE_YES);
+    assert_int_equal(submit->source[1].incomplete, CLUSTER_CHOICE_DEFAULT);
     assert_int_equal(submit->source[0].header, CLUSTER_CHOICE_DEFAULT);
     assert_int_equal(submit->source[1].delimiter, ';');
     assert_int_equal(submit->source[1].quote, '\'');

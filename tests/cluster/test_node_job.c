@@ -358,7 +358,7 @@ static void test_look_abandoned(void **state)
 {
     (void)state;
     const struct join_settings settings = {0};
-    for (int i = 0; i < NODE_RESOLVE_STUCK_MAX; i++) {
+    for (int i = 0; i < NODE_RESOLVE_STUCK_MAX - 1; i++) {
         struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE, .resolve = {.source_count = 1}};
         message.resolve.source[0].text = strdup("shared:/");
         agent.last++;

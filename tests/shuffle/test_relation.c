@@ -137,6 +137,63 @@ static void test_listing(void **state)
     harness_write(harness, "d.bin", "x", 1);
     assert_int_equal(shuffle_relation_list(&relation, harness->directory, &error), BASE_INVALID);
     assert_text("d.bin is of another format");
+    relation.format_given = true; /* whatever their names */
+    assert_ok(shuffle_relation_list(&relation, harness->directory, &error));
+    assert_int_equal(relation.file_count, 4);
+    shuffle_relation_free(&relation);
+}
+
+static void make_folder(const struct harness *harness, const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", harness->directory, name);
+    assert_int_equal(mkdir(path, 0700), 0);
+}
+
+/* The names of the files below the harness's folder, each with a blank. */
+static void expect_files(const struct harness *harness, const char *source, const char *names)
+{
+    struct base_error error = {0};
+    struct shuffle_relation relation = {.format = SHUFFLE_FORMAT_CSV};
+    char path[256];
+    struct text found = {0};
+    snprintf(path, sizeof path, "%s%s", harness->directory, source);
+    assert_ok(shuffle_relation_list(&relation, path, &error));
+    for (uint32_t i = 0; i < relation.file_count; i++)
+        text_printf(&found, "%s ", relation.file[i].path + strlen(harness->directory) + 1);
+    assert_string_equal(found.data, names);
+    free(found.data);
+    shuffle_relation_free(&relation);
+}
+
+static void test_folders_in_folders(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    static const char *const folders[] = {"b", "b/k=2", "b/k=10", "a", "_temporary", ".hidden", "empty"};
+    static const char *const files[] = {"z.csv",        "b/y.csv",           "b/k=2/x.csv",    "b/k=10/w.csv",
+                                        "a/v.csv",      "_temporary/no.csv", ".hidden/no.csv", "_SUCCESS.json",
+                                        "a/_notes.csv", "a/v.csv.schema"};
+    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+        make_folder(harness, folders[i]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        harness_write(harness, files[i], "x\n", 2);
+    expect_files(harness, "", "z.csv a/v.csv b/y.csv b/k=10/w.csv b/k=2/x.csv ");
+    expect_files(harness, "/*", "a/v.csv b/y.csv b/k=10/w.csv b/k=2/x.csv z.csv ");
+    expect_files(harness, "/a/_*", "a/_notes.csv ");
+    char path[256];
+    snprintf(path, sizeof path, "%s/b/k=2/up", harness->directory);
+    assert_int_equal(symlink("../../a", path), 0);
+    expect_files(harness, "/b", "b/y.csv b/k=10/w.csv b/k=2/x.csv b/k=2/up/v.csv ");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink("../../b", path), 0);
+    struct shuffle_relation relation = {.format = SHUFFLE_FORMAT_CSV};
+    assert_int_equal(shuffle_relation_list(&relation, harness->directory, &error), BASE_INVALID);
+    assert_text("a link leads back");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(shuffle_relation_list(&relation, harness->directory, &error), BASE_INVALID);
+    assert_text("b/k=2/up is a pipe");
     shuffle_relation_free(&relation);
 }
 
@@ -348,10 +405,13 @@ static void test_survey_apply(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gen_words), cmocka_unit_test(test_refused_words), cmocka_unit_test(test_paths),
-        WITH_FILES(test_listing),         WITH_FILES(test_inference),           WITH_FILES(test_declared),
-        WITH_FILES(test_bad_headers),     WITH_FILES(test_without_header),      WITH_FILES(test_headers_must_agree),
-        WITH_FILES(test_fixed_files),     cmocka_unit_test(test_cut),           cmocka_unit_test(test_survey_apply),
+        cmocka_unit_test(test_gen_words),    cmocka_unit_test(test_refused_words),
+        cmocka_unit_test(test_paths),        WITH_FILES(test_listing),
+        WITH_FILES(test_folders_in_folders), WITH_FILES(test_inference),
+        WITH_FILES(test_declared),           WITH_FILES(test_bad_headers),
+        WITH_FILES(test_without_header),     WITH_FILES(test_headers_must_agree),
+        WITH_FILES(test_fixed_files),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_survey_apply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

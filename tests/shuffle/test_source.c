@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "scan_harness.h"
 
@@ -142,7 +143,7 @@ static void test_types_of_all_files(void **state)
 }
 
 /* A named pipe would be waited for when it is opened. */
-static void test_glob_takes_regular_files_only(void **state)
+static void test_glob_takes_files_and_folders(void **state)
 {
     struct harness *harness = *state;
     struct base_error error = {0};
@@ -150,12 +151,17 @@ static void test_glob_takes_regular_files_only(void **state)
     char path[256];
     snprintf(path, sizeof path, "%s/pipe.bin", harness->directory);
     assert_int_equal(mkfifo(path, 0600), 0);
+    snprintf(path, sizeof path, "%s/*.bin", harness->directory);
+    assert_int_equal(harness_relation(path, "a:int8", &relation, &error), BASE_INVALID);
+    assert_text("pipe.bin is a pipe");
+    snprintf(path, sizeof path, "%s/pipe.bin", harness->directory);
+    assert_int_equal(unlink(path), 0);
     snprintf(path, sizeof path, "%s/folder.bin", harness->directory);
     assert_int_equal(mkdir(path, 0700), 0);
     snprintf(path, sizeof path, "%s/*.bin", harness->directory);
     assert_int_equal(harness_relation(path, "a:int8", &relation, &error), BASE_NOT_FOUND);
     assert_text("no regular file matches");
-    harness_write(harness, "file.bin", "x", 1);
+    harness_write(harness, "folder.bin/file.bin", "x", 1);
     assert_ok(harness_relation(path, "a:int8", &relation, &error));
     assert_int_equal(relation.file_count, 1);
     shuffle_relation_free(&relation);
@@ -181,7 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WITH_FILES(test_doubled_quotes_without_header), WITH_FILES(test_nulls_of_the_sample),
         WITH_FILES(test_texts_that_no_number_keeps),    WITH_FILES(test_types_of_all_files),
-        WITH_FILES(test_numbers_finer_than_floats),     WITH_FILES(test_glob_takes_regular_files_only),
+        WITH_FILES(test_numbers_finer_than_floats),     WITH_FILES(test_glob_takes_files_and_folders),
         cmocka_unit_test(test_most_generated_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
