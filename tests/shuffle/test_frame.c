@@ -75,7 +75,7 @@ static void frames_follow_the_expected_bytes(void **state)
     /* All of a worker's frames in 2 MiB, but none below 64 KiB for that reason. */
     assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, 5, 2), 128 << 10);
     assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, 95, 2), 64 << 10);
-    assert_int_equal(shuffle_frame_bytes_for(8 * 4096, 95, 2), 4096);
+    assert_int_equal(shuffle_frame_bytes_for(UINT64_C(8) * 4096, 95, 2), 4096);
     assert_int_equal(shuffle_frame_bytes_for(UINT64_MAX, UINT32_MAX, UINT32_MAX), 64 << 10);
 }
 
