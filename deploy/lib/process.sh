@@ -4,6 +4,9 @@
 # A pid alone names no process for long: the kernel gives it to the next one. A pid file therefore holds three words,
 # pid, start time in clock ticks since boot, and boot id, which together name one process for ever. A process counts as
 # ours only if all three agree and its command line has "millraced" in it.
+#
+# A pid file can be damaged or removed while its daemon lives. Every daemon therefore also has the path of its pid file
+# in its environment, and process_recall finds those that no file names.
 
 BOOT_ID_FILE=/proc/sys/kernel/random/boot_id
 
@@ -26,8 +29,8 @@ process_read()
     process_pid=0
     process_state=dead
     { read -r pid start boot <"$1"; } 2>/dev/null || return 0
+    [[ $pid =~ ^[1-9][0-9]{0,8}$ ]] || return 0
     process_pid=$pid
-    [[ $pid =~ ^[1-9][0-9]*$ ]] || return 0
     [ "$boot" = "$(<"$BOOT_ID_FILE")" ] || return 0
     process_stat "$pid" || return 0
     [ "$stat_start" = "$start" ] || return 0
@@ -46,6 +49,24 @@ process_lives()
     [ "$process_state" != dead ]
 }
 
+# process_recall FOLDER: gives every living daemon whose pid file in FOLDER does not name it a file that does: its own,
+# or MEMBER~PID where another one has that meanwhile. The folder's cluster must be locked.
+process_recall()
+{
+    local environ pid file boot
+    read -r boot <"$BOOT_ID_FILE"
+    while IFS= read -r environ; do
+        pid=${environ#/proc/} pid=${pid%/environ}
+        file=$(tr '\0' '\n' <"$environ" 2>/dev/null | sed -n 's/^MILLRACE_PID_FILE=//p') || continue
+        [[ $file == "$1"/* && ${file#"$1"/} != */* ]] || continue
+        process_read "$file"
+        [ "$process_state" = dead ] || [ "$process_pid" != "$pid" ] || continue
+        [ "$process_state" = dead ] || file=$file~$pid
+        process_stat "$pid" || continue
+        { echo "$pid $stat_start $boot" >"$file.new" && mv "$file.new" "$file"; } 2>/dev/null || true
+    done < <(grep -lzsF "MILLRACE_PID_FILE=$1/" /proc/[0-9]*/environ)
+}
+
 # process_start PIDFILE LOG COMMAND...: starts a daemon in a session of its own, so that a Ctrl-C at the terminal does
 # not reach it, and without our open files: a caller that reads our output through a pipe would wait for its end until
 # the daemon stops, and a lock would stay held. It writes its own pid file before it becomes COMMAND: however early the
@@ -56,7 +77,7 @@ process_start()
     shift 2
     rm -f "$pid_file"
     # shellcheck disable=SC2016 # expanded by the shell that becomes the daemon
-    setsid bash -c '
+    MILLRACE_PID_FILE=$pid_file setsid bash -c '
         for fd in /proc/$$/fd/*; do
             fd=${fd##*/}
             [ "$fd" -le 2 ] || eval "exec $fd>&-"

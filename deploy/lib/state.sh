@@ -47,6 +47,15 @@ state_lock()
     mkdir -p "$STATE/pids" "$STATE/logs" "$STATE/coordinator"
 }
 
+# state_recall: finds again what lives and no pid file names, unless another command is at work on the cluster.
+state_recall()
+{
+    local lock
+    { exec {lock}<"$STATE"; } 2>/dev/null || return 0
+    ! flock --nonblock "$lock" || process_recall "$STATE/pids"
+    exec {lock}<&-
+}
+
 # state_find NAME: sets STATE, changes nothing.
 state_find()
 {

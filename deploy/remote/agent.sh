@@ -78,6 +78,7 @@ agent_prepare()
 {
     local bin=${2:-$FOLDER/bin} owner
     agent_lock
+    process_recall "$FOLDER/pids"
     process_read "$FOLDER/pids/coordinator"
     if [ "$3" -ne 0 ] && [ "$process_state" = dead ] && owner=$(port_owner "$3"); then
         fail 1 "port $3 is taken by $owner; --port gives the cluster another"
@@ -160,6 +161,7 @@ agent_start()
     local member=$1
     shift
     agent_lock
+    process_recall "$FOLDER/pids"
     process_read "$FOLDER/pids/$member"
     if [ "$process_state" = dead ]; then
         process_start "$FOLDER/pids/$member" "$FOLDER/logs/$member" "$@" || exit 1
@@ -170,12 +172,18 @@ agent_start()
 agent_stop()
 {
     agent_lock
-    process_stop_all "$FOLDER/pids/$1"
+    process_recall "$FOLDER/pids"
+    shopt -s nullglob
+    process_stop_all "$FOLDER/pids/$1" "$FOLDER/pids/$1~"*
 }
 
 agent_status()
 {
-    [ ! -d "$FOLDER" ] || agent_states
+    [ -d "$FOLDER" ] || return 0
+    # Not while another is at work here.
+    { exec {agent_lock_fd}<"$FOLDER"; } 2>/dev/null || return 0
+    ! flock --nonblock "$agent_lock_fd" || process_recall "$FOLDER/pids"
+    agent_states
 }
 
 # agent_log LINES MEMBER...: their last lines, each behind its member's name.
@@ -213,6 +221,7 @@ agent_down()
     local file=$FOLDER
     [ -d "$FOLDER" ] || return 0
     agent_lock
+    process_recall "$FOLDER/pids"
     shopt -s nullglob
     rm -f "$FOLDER"/pids/*.new
     process_stop_all "$FOLDER"/pids/* || exit 1

@@ -95,7 +95,8 @@ class Cluster:
         else:
             words += ["node", *self.node_options(member, host)]
         words += ["--key", os.path.join(self.folder(host), "key")]
-        return self.step(host) + words if self.record["via"] == "slurm" else words
+        # A step's daemon is kept by its srun, which alone shall be known by the pid file (lib/process.sh).
+        return self.step(host) + ["env", "-u", "MILLRACE_PID_FILE", *words] if self.record["via"] == "slurm" else words
 
     def client(self, *words, timeout=10):
         """Runs the client here. None when it does not end in time."""

@@ -146,7 +146,9 @@ def examine_report(report, code):
                node["name"], "used", node["peak_memory_bytes"], "bytes of", node["memory_bytes"])
     expect(report["engine"].split("-")[0] in ("uring", "epoll", "mixed"), "engine is", report["engine"])
     expect(report["exchange_seconds"] <= report["seconds"] + 0.01, "moving rows took longer than the job")
-    expect(abs(sum(report["spans"].values()) - report["spans"]["queued"] - report["seconds"]) < 0.01,
+    told = sum(report["spans"].values()) - report["spans"]["queued"]
+    # The report of a job that failed is made while it is being aborted, which takes as long as the machine wants.
+    expect(told < report["seconds"] + 0.01 and (code != 0 or told > report["seconds"] - 0.01),
            "the spans", report["spans"], "do not add up to", report["seconds"])
 
 

@@ -202,6 +202,34 @@ spares_another_process()
         kill -0 "$sleeper" && nothing_left "$PREFIX-a"
 }
 
+# Whatever stands in a pid file, status tells the rest, nobody else is signalled, and a daemon that lives is not forgotten.
+takes_damaged_pid_files()
+{
+    local file text forgotten boot
+    cluster up a --nodes 2 --via loopback || return 1
+    sleep infinity &
+    sleeper=$!
+    boot=$(</proc/sys/kernel/random/boot_id)
+    file=$(state_of a)/pids/n1
+    for text in '' $'\n' 'x y z' "$sleeper" "-1 1 $boot" "0 0 $boot" "08 1 $boot" "99999999999 1 $boot" \
+        "$sleeper $(awk '{ print $22 }' "/proc/$sleeper/stat") $boot"; do
+        kills n1
+        printf '%s' "$text" >"$file"
+        expect 3 cluster status a >"$WORK/said" && grep -q '^n1 .* dead' "$WORK/said" &&
+            grep -q '^n2 .* ready' "$WORK/said" && status_is a 'members[1]["state"] == "dead"' && cluster up a || return 1
+        # The same, and it lives.
+        forgotten=$(member_pid a n1)
+        printf '%s' "$text" >"$file"
+        status_is a "members[1]['pid'] == $forgotten and members[1]['ready']" || return 1
+    done
+    rm "$file"
+    cluster restart a n1 && await gone "$forgotten" && status_is a 'all(m["ready"] for m in members)' || return 1
+    forgotten=$(member_pid a n2)
+    rm "${file%1}2"
+    cluster up a && status_is a "members[2]['pid'] == $forgotten" && rm "${file%1}2" && cluster down a &&
+        gone "$forgotten" && kill -0 "$sleeper" && nothing_left "$PREFIX-a"
+}
+
 # Programs in $WORK/bin: the real ones, except that node n2 ends at once.
 tells_who_is_not_ready()
 {
@@ -407,5 +435,6 @@ if [ "$KINDS" != loopback ]; then
     check "netns: links and the uplink have the rates asked for" shapes_links
 fi
 check "a recycled pid is spared" spares_another_process
+check "whatever a pid file says: status tells the rest, and who lives is not forgotten" takes_damaged_pid_files
 check "the quick start notices a wrong answer" notices_a_wrong_answer
 check "an interrupted quick start leaves nothing" interrupted_quickstart
