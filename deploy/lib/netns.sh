@@ -129,7 +129,9 @@ netns_node()
 # netns_prefix MEMBER: sets network_prefix, the words that run a command where MEMBER lives.
 netns_prefix()
 {
-    network_prefix=(ip netns exec "$(netns_of "$1")")
+    local last=$1
+    [ "$last" != coordinator ] || last=sw
+    network_prefix=(ip netns exec "millrace-$NAME-$last")
 }
 
 # netns_port: sets coordinator_port. Nobody else listens in a namespace of our own.

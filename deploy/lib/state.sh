@@ -9,16 +9,17 @@
 #
 # The folder itself is what is locked, so that no lock file has to outlive the cluster.
 
-# state_root: the folder that holds the clusters of this user.
-state_root()
+# state_find NAME: sets STATE, and STATE_ROOT, the folder that holds the clusters of this user; changes nothing.
+state_find()
 {
     if [ -n "${XDG_RUNTIME_DIR:-}" ] && [ -d "$XDG_RUNTIME_DIR" ] && [ -w "$XDG_RUNTIME_DIR" ]; then
-        echo "$XDG_RUNTIME_DIR/millrace"
+        STATE_ROOT=$XDG_RUNTIME_DIR/millrace
     elif [ -d /run ] && [ -w /run ]; then
-        echo /run/millrace
+        STATE_ROOT=/run/millrace
     else
-        echo "/tmp/millrace-$(id -u)"
+        STATE_ROOT=/tmp/millrace-$EUID
     fi
+    STATE=$STATE_ROOT/$1
 }
 
 # state_make_folder FOLDER: makes it, ours and closed to others; in /tmp somebody else may have been there first.
@@ -31,11 +32,9 @@ state_make_folder()
 # state_lock NAME: sets STATE, makes the folder and locks it until the script ends or calls state_remove.
 state_lock()
 {
-    local root
-    root=$(state_root)
-    STATE=$root/$1
+    state_find "$1"
     while :; do
-        state_make_folder "$root"
+        state_make_folder "$STATE_ROOT"
         state_make_folder "$STATE"
         { exec {cluster_lock}<"$STATE"; } 2>/dev/null || continue # removed by a `down` in between
         flock --timeout 120 "$cluster_lock" ||
@@ -54,12 +53,6 @@ state_recall()
     { exec {lock}<"$STATE"; } 2>/dev/null || return 0
     ! flock --nonblock "$lock" || process_recall "$STATE/pids"
     exec {lock}<&-
-}
-
-# state_find NAME: sets STATE, changes nothing.
-state_find()
-{
-    STATE=$(state_root)/$1
 }
 
 state_remove()

@@ -2,6 +2,7 @@
 import argparse
 import os
 import re
+import signal
 import sys
 
 import check
@@ -243,6 +244,7 @@ def verb_run(given, store):
     words = [os.path.join(cluster.record["bin"], "millrace"), *given.rest]
     path = given.folder or (runs.default_folder(store.name) if given.rest[0] in JOB_WORDS else "")
     if not path:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # or one that came just before would be lost
         os.execve(words[0], words, cluster.environment())
     about = {"cluster": store.name, "via": cluster.record["via"], "coordinator": cluster.coordinator(),
              "nodes": {host.name: cluster.address(host) for host in cluster.hosts}}

@@ -41,13 +41,22 @@ def default_folder(cluster):
 
 
 def client(words, environment, output):
-    """Runs the client; its output goes to ours and into the file. It gets our signals; its exit code."""
+    """Runs the client; its output goes to ours and into the file. It gets our signals, also those that came before it
+    was there; its exit code. A terminal's Ctrl-C comes from us, too: the client has a session of its own."""
+    process, early = None, []
+
+    def pass_on(number, _frame):
+        if process:
+            process.send_signal(number)
+        else:
+            early.append(number)
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, pass_on)
     with open(output, "wb") as file:
-        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE)
-        # Ctrl-C at a terminal reaches the client by itself.
-        signal.signal(signal.SIGINT, lambda *_: None if sys.stdin.isatty() else process.send_signal(signal.SIGINT))
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_, number=number: process.send_signal(number))
+        process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, start_new_session=True)
+        for number in early:
+            process.send_signal(number)
         while chunk := process.stdout.read1(65536):
             file.write(chunk)
             sys.stdout.buffer.write(chunk)
@@ -140,6 +149,8 @@ def main():
     except Failure as error:
         warn(str(error))
         return error.code
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ KEY_BYTES = 32
 
 
 def root():
-    """The folder of all clusters of this user; the same as state_root in lib/state.sh."""
+    """The folder of all clusters of this user; the same as state_find in lib/state.sh."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and os.path.isdir(runtime) and os.access(runtime, os.W_OK):
         return os.path.join(runtime, "millrace")

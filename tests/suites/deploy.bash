@@ -153,6 +153,29 @@ kills()
     kill -KILL "$pid" && await gone "$pid"
 }
 
+# A Ctrl-C ends a run, however early it comes.
+hears_every_interrupt()
+{
+    cluster up a --nodes 2 --via "$1" && python3 - "$PREFIX-a" "$WORK" <<'PYTHON' && cluster run a -- nodes && cluster down a
+import signal, subprocess, sys, time
+for number in range(40):
+    words = ["deploy/cluster", "run", "--name", sys.argv[1]]
+    if number % 4 == 3:  # with a record
+        words += ["--folder", f"{sys.argv[2]}/interrupted-{time.time_ns()}"]
+    run = subprocess.Popen([*words, "--", "shuffle", "--in", "gen:rows=4000M,row=64", "--by", "key"],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(number * 0.004)
+    run.send_signal(signal.SIGINT)
+    try:
+        code = run.wait(timeout=120)
+    except subprocess.TimeoutExpired:
+        run.kill()
+        sys.exit(f"a SIGINT after {number * 4} ms was lost")
+    # 1: of a Python that was not ready yet.
+    assert code in (4, 130, -signal.SIGINT) or code == 1 and "--folder" in words, code
+PYTHON
+}
+
 mends_a_dead_node()
 {
     local first
@@ -424,6 +447,7 @@ for kind in $KINDS; do
     check "$kind: two clusters side by side" lives_beside_another "$kind"
     check "$kind: a key of its own lets in its owner alone" has_a_key "$kind"
     check "$kind: run passes on output and exit code" passes_on_the_client "$kind"
+    check "$kind: an interrupt ends a run, however early it comes" hears_every_interrupt "$kind"
     check "$kind: up mends what has ended" mends_a_dead_node "$kind"
     check "$kind: restart, logs in one stream, and the record of a run" restarts_and_shows_logs "$kind"
     check "$kind: --dry-run only says what would be done" only_says "$kind"
