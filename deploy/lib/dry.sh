@@ -37,6 +37,7 @@ dry_run()
     make_key() { [ -e "$STATE/key" ] || show "$BIN/millrace" key "$STATE/key"; }
     wait_ready() { :; }
     process_recall() { :; }
+    process_trim_logs() { :; }
     state_lock() { state_find "$1"; }
     state_save() { :; }
     state_remove() { :; }

@@ -47,7 +47,7 @@ Other hosts (check, push and up; all but --hosts also without):
 
 Options of run:
   --folder FOLDER  keep command, output, report, logs and versions in this new folder; jobs on other hosts always do,
-                   without it under ~/.local/state/millrace/runs
+                   without it under ~/.local/state/millrace/runs, the last 100 of a cluster
 
 Options of logs:
   --lines N        the last N lines of each (40)

@@ -101,6 +101,20 @@ process_start()
     return 1
 }
 
+# A daemon appends to its log for as long as it runs. One that has grown beyond LOG_BYTES_MAX when a command looks at the
+# cluster is emptied, and its last LOG_BYTES_KEPT are in LOG.1 then.
+LOG_BYTES_MAX=$((64 << 20))
+LOG_BYTES_KEPT=$((16 << 20))
+
+# process_trim_logs FOLDER
+process_trim_logs()
+{
+    local log
+    while IFS= read -r log; do
+        tail -c "$LOG_BYTES_KEPT" "$log" >"$log.1.new" && mv "$log.1.new" "$log.1" && : >"$log" || true
+    done < <(find "$1" -maxdepth 1 -type f ! -name '*.1' ! -name '*.new' -size "+${LOG_BYTES_MAX}c" 2>/dev/null)
+}
+
 # process_stop_all PIDFILE...: SIGTERM to all of them at once, SIGKILL to those that are still there after 5 s. Their
 # pid files go. False, after a message, when one outlives even that.
 process_stop_all()

@@ -162,6 +162,7 @@ agent_start()
     shift
     agent_lock
     process_recall "$FOLDER/pids"
+    process_trim_logs "$FOLDER/logs"
     process_read "$FOLDER/pids/$member"
     if [ "$process_state" = dead ]; then
         process_start "$FOLDER/pids/$member" "$FOLDER/logs/$member" "$@" || exit 1
@@ -194,6 +195,7 @@ agent_log()
     for member in "$@"; do
         [ ! -f "$FOLDER/logs/$member" ] || tail -n "$lines" "$FOLDER/logs/$member" | sed "s/^/$member /"
     done
+    process_trim_logs "$FOLDER/logs"
 }
 
 # agent_follow LINES MEMBER...: the same and what is added, until the caller closes our standard input: nothing else

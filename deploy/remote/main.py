@@ -248,7 +248,10 @@ def verb_run(given, store):
         os.execve(words[0], words, cluster.environment())
     about = {"cluster": store.name, "via": cluster.record["via"], "coordinator": cluster.coordinator(),
              "nodes": {host.name: cluster.address(host) for host in cluster.hosts}}
-    return runs.record(path, words, cluster.environment(), about, runs.collector(cluster))
+    code = runs.record(path, words, cluster.environment(), about, runs.collector(cluster))
+    if not given.folder:
+        runs.forget_old(store.name)
+    return code
 
 
 def verb_install(given, store):

@@ -3,11 +3,13 @@
     run.json      command, cluster, when, how long, exit code, version of every program
     output        what the client printed
     report.json   the report of a join or shuffle, and what else was printed with --json
-    logs/MEMBER   what each member logged until then
+    logs/MEMBER   what each member logged until then, 20,000 lines at most
     doctor/NODE.json  what `millrace doctor` says there
 """
+import collections
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,8 @@ import time
 from transport import Failure, warn
 
 REPORTED = ("join", "shuffle")
+LOG_LINES_MAX = 20000  # of each member, in a record
+RECORDS_MAX = 100  # of a cluster, among those without --folder
 
 
 def make_folder(path):
@@ -38,6 +42,23 @@ def default_folder(cluster):
     while os.path.exists(path if extra == 1 else f"{path}-{extra}"):
         extra += 1
     return path if extra == 1 else f"{path}-{extra}"
+
+
+def forget_old(cluster):
+    """Removes the oldest of the records that a cluster's runs made by themselves, so that RECORDS_MAX are left."""
+    base = os.path.dirname(default_folder(cluster))
+    named = re.compile(re.escape(cluster) + r"-\d{8}T\d{6}(-\d+)?")
+    # By name they are in the order of their times, but for those of one second.
+    records = sorted(name for name in (os.listdir(base) if os.path.isdir(base) else []) if named.fullmatch(name))
+    for name in records[:-RECORDS_MAX]:
+        if not os.path.islink(os.path.join(base, name)):
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+
+
+def _copy_end(source, target):
+    """The last LOG_LINES_MAX lines."""
+    with open(source, "rb") as log, open(target, "wb") as copy:
+        copy.writelines(collections.deque(log, LOG_LINES_MAX))
 
 
 def client(words, environment, output):
@@ -107,7 +128,7 @@ def collector(cluster):
 
         def ask(host):
             members = [member for member, where in cluster.members() if where is host]
-            log = cluster.transport.run(host, "log", 100000, *members, keeper=True)
+            log = cluster.transport.run(host, "log", LOG_LINES_MAX, *members, keeper=True)
             program = os.path.join(cluster.bin(host), "millrace")
             version = cluster.transport.run(host, "run", program, "--version", deadline=30)
             doctor = cluster.transport.run(host, "run", program, "doctor", "--json", deadline=30)
@@ -132,7 +153,10 @@ def main():
     folder, state, programs, name, via, *words = sys.argv[1:]
 
     def collect(path):
-        shutil.copytree(os.path.join(state, "logs"), os.path.join(path, "logs"))
+        os.mkdir(os.path.join(path, "logs"))
+        for member in os.listdir(os.path.join(state, "logs")):
+            if not member.endswith((".1", ".new")):
+                _copy_end(os.path.join(state, "logs", member), os.path.join(path, "logs", member))
         program = os.path.join(programs, "millrace")
         told = subprocess.run([program, "doctor", "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL, check=False).stdout

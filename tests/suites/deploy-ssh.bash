@@ -38,7 +38,15 @@ goes_up()
 
 runs_and_records()
 {
-    local out=$WORK/run
+    local out=$WORK/run i
+    for i in {100..203}; do
+        mkdir -p "$XDG_STATE_HOME/millrace/runs/$LAB-20200101T000$i" || return 1
+    done
+    mkdir "$XDG_STATE_HOME/millrace/runs/other-20200101T000000"
+    cluster run -- shuffle --in gen:rows=10 --by key >/dev/null &&
+        [ "$(find "$XDG_STATE_HOME/millrace/runs" -mindepth 1 -name "$LAB-*" | grep -c '/'"$LAB-[0-9T]*$")" -eq 100 ] &&
+        [ -d "$XDG_STATE_HOME/millrace/runs/other-20200101T000000" ] &&
+        [ ! -e "$XDG_STATE_HOME/millrace/runs/$LAB-20200101T000104" ] || return 1
     cluster run --folder "$out" -- join --left gen:rows=20k,row=64 --right gen:rows=1k --on key=key --json \
         >"$WORK/report" &&
         cmp "$WORK/report" "$out/output" && python3 - "$out" <<'PYTHON' || return 1

@@ -203,6 +203,26 @@ restarts_and_shows_logs()
         [ -s "$WORK/run-$1/run.json" ] && expect 2 cluster run a --folder "$WORK/run-$1" -- nodes && cluster down a
 }
 
+# A log that grew is cut when a command meets it, and what its daemon logs from then on is in it.
+bounds_logs()
+{
+    local logs command
+    cluster up a --nodes 2 --via "$1" && logs=$(state_of a)/logs || return 1
+    for command in "up a" "run a -- version"; do
+        truncate -s 65M "$logs/n1" && echo "the last line" >>"$logs/n1"
+        # shellcheck disable=SC2086 # words
+        cluster $command >/dev/null && await cut_log "$logs/n1" && [ "$(stat -c %s "$logs/n1.1")" -eq $((16 << 20)) ] &&
+            [ "$(tail -n 1 "$logs/n1.1" | tr -d '\0')" = "the last line" ] || return 1
+    done
+    kills coordinator # which its nodes log
+    await grep -q 'trying again' "$logs/n1" && ! grep -q 'the last line' "$logs/n1" && cluster up a && cluster down a
+}
+
+cut_log()
+{
+    [ "$(stat -c %s "$1")" -lt $((1 << 20)) ] && [ ! -e "$1.1.new" ]
+}
+
 # --dry-run says what the real one then does, and does nothing.
 only_says()
 {
@@ -450,6 +470,7 @@ for kind in $KINDS; do
     check "$kind: an interrupt ends a run, however early it comes" hears_every_interrupt "$kind"
     check "$kind: up mends what has ended" mends_a_dead_node "$kind"
     check "$kind: restart, logs in one stream, and the record of a run" restarts_and_shows_logs "$kind"
+    check "$kind: a log that grew is cut" bounds_logs "$kind"
     check "$kind: --dry-run only says what would be done" only_says "$kind"
     check "$kind: up says who is not ready, down ends the rest" tells_who_is_not_ready "$kind"
     check "$kind: down after an interrupted up" survives_interruption "$kind"
