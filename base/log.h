@@ -1,5 +1,6 @@
 /* Log lines for operators: one line an event on standard error, `time level node message`.
- * The layer that detects a failure logs it once. Thread safe: a line is one write. */
+ * The layer that detects a failure logs it once. Thread safe: a line is one write. It never waits for a reader: lines
+ * that a pipe, terminal or socket does not take are lost, and the next that it takes says how many. */
 #ifndef MILLRACE_BASE_LOG_H
 #define MILLRACE_BASE_LOG_H
 

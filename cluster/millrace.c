@@ -13,6 +13,7 @@
 #include "cluster/doctor.h"
 #include "cluster/key_option.h"
 #include "cluster/report.h"
+#include "cluster/signals.h"
 
 /* Tells a failure in one line, whatever bytes it quotes. */
 static void tell(const struct base_error *error)
@@ -245,6 +246,7 @@ int main(int argc, char **argv)
     struct cluster_client_args args;
     struct base_error error;
     int code = CLUSTER_EXIT_OK;
+    cluster_signals_ignore();
     switch (cluster_client_args_parse(argc, argv, stdout, &args, &error)) {
     case CLUSTER_ARGS_DONE:
         break;

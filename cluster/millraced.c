@@ -12,6 +12,7 @@
 #include "cluster/key_option.h"
 #include "cluster/message.h"
 #include "cluster/node.h"
+#include "cluster/signals.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
 enum { DAEMON_WORKERS_MAX = 1024 };
@@ -312,6 +313,7 @@ static void usage(FILE *to)
 
 int main(int count, char **values)
 {
+    cluster_signals_ignore();
     argp_err_exit_status = EXIT_USAGE;
     const char *command = count > 1 ? values[1] : "";
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {

@@ -5,6 +5,7 @@
 
 #include <cmocka.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -105,6 +106,37 @@ static void a_long_name_is_cut(void **state)
     assert_string_equal(shown + 5 + 63, " hello\n");
 }
 
+static void lines_that_nobody_reads_are_dropped_and_counted(void **state)
+{
+    (void)state;
+    enum { LINES = 1000 };
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    for (int i = 0; i < LINES; i++)
+        base_log_info("%0200d", i); /* more than a pipe holds */
+    static char text[1 << 17];
+    const ssize_t bytes = read(ends[0], text, sizeof text - 1);
+    assert_true(bytes > 0);
+    text[bytes] = '\0';
+    int kept = 0;
+    for (const char *at = text; (at = strchr(at, '\n')); at++)
+        kept++;
+    assert_in_range(kept, 1, LINES - 1);
+    base_log_info("the next");
+    const ssize_t more = read(ends[0], text, sizeof text - 1);
+    assert_true(more > 0);
+    text[more] = '\0';
+    char words[64];
+    snprintf(words, sizeof words, "%d lines before this one are lost", LINES - kept);
+    assert_non_null(strstr(text, words));
+    assert_non_null(strstr(text, "the next\n"));
+    signal(SIGPIPE, SIG_IGN);
+    close(ends[0]);
+    base_log_info("to nobody");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +145,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_message_cannot_start_a_line_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_still_ends_its_line, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_name_is_cut, setup, teardown),
+        cmocka_unit_test_setup_teardown(lines_that_nobody_reads_are_dropped_and_counted, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ static char folder[64];
 static char coordinator_text[64];
 static struct net_address coordinator_address;
 static pid_t coordinator_pid, node_pid[NODES];
+static int node_stderr = -1; /* instead of a log, for the next process */
 
 static uint64_t limit_ns(void)
 {
@@ -47,7 +48,7 @@ static pid_t spawn(const char *log, char *const *arguments)
         return pid;
     char path[160];
     snprintf(path, sizeof path, "%s/%s.log", folder, log);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    const int fd = node_stderr >= 0 ? node_stderr : open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     if (fd < 0 || dup2(fd, 2) < 0 || dup2(fd, 1) < 0)
         _exit(126);
     execv(arguments[0], arguments);
@@ -674,6 +675,54 @@ static void test_no_descriptors_left(void **state)
         fail_msg("%llu ticks of CPU in a second", (unsigned long long)spent);
 }
 
+/* What a process may write is limited while it writes a result, or a decision: an error, and nobody's end. */
+static void test_file_size_limit(void **state)
+{
+    (void)state;
+    char out[96];
+    snprintf(out, sizeof out, "%s/out-limit", folder);
+    const struct rlimit none = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+    const struct rlimit little = {.rlim_cur = 100000, .rlim_max = RLIM_INFINITY}, nothing = {.rlim_max = RLIM_INFINITY};
+    struct cluster_submit request = shuffle_to("gen:rows=100000,row=64", out);
+    struct base_error error;
+    assert_int_equal(net_engine_choice_parse("epoll", &request.settings.engine, &error), BASE_OK);
+    uint64_t job;
+    assert_int_equal(prlimit(node_pid[0], RLIMIT_FSIZE, &little, NULL), 0);
+    expect(submit(&request, &job), BASE_TOO_LARGE, "File too large");
+    assert_int_equal(prlimit(node_pid[0], RLIMIT_FSIZE, &none, NULL), 0);
+    assert_false(exists(out));
+    assert_int_equal(prlimit(coordinator_pid, RLIMIT_FSIZE, &nothing, NULL), 0);
+    expect(submit(&request, &job), BASE_TOO_LARGE, "File too large");
+    assert_int_equal(prlimit(coordinator_pid, RLIMIT_FSIZE, &none, NULL), 0);
+    assert_true(nodes_complete());
+    run_good_join();
+}
+
+/* A node whose standard error nobody reads, then has no reader at all, works on. */
+static void test_nobody_reads_the_log(void **state)
+{
+    (void)state;
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(fcntl(ends[1], F_SETPIPE_SZ, 4096), 4096);
+    char full[4096] = {0};
+    assert_int_equal(write(ends[1], full, sizeof full), sizeof full);
+    end_process(&node_pid[1], SIGTERM);
+    node_stderr = ends[1];
+    start_node(1);
+    node_stderr = -1;
+    close(ends[1]);
+    await_complete();
+    run_good_join();
+    close(ends[0]);
+    struct cluster_submit request = join_of("gen:rows=10,row=16");
+    request.source[1].text = "shared:/nonexistent";
+    uint64_t job;
+    expect(submit(&request, &job), BASE_NOT_FOUND, "nonexistent");
+    assert_true(nodes_complete());
+    run_good_join();
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -717,6 +766,8 @@ int main(void)
         cmocka_unit_test(test_answer_too_large),
         cmocka_unit_test(test_wide_output),
         cmocka_unit_test(test_no_descriptors_left),
+        cmocka_unit_test(test_file_size_limit),
+        cmocka_unit_test(test_nobody_reads_the_log),
         cmocka_unit_test(test_second_coordinator_is_refused),
         cmocka_unit_test(test_listening_elsewhere_is_refused),
     };
