@@ -326,8 +326,10 @@ static void *put_small(struct wire_scratch *scratch, const struct cluster_messag
     switch (message->kind) {
     case CLUSTER_MESSAGE_BEAT: {
         Wire__Beat *wire = WIRE_MAKE(scratch, wire__beat);
-        if (wire)
+        if (wire) {
             wire->sequence = message->beat.sequence;
+            wire->stuck_ns = message->beat.stuck_ns;
+        }
         return wire;
     }
     case CLUSTER_MESSAGE_LOW: {
@@ -548,6 +550,7 @@ static void get_message(struct wire_reader *reader, const Wire__Envelope *envelo
         break;
     case CLUSTER_MESSAGE_BEAT:
         message->beat.sequence = envelope->beat->sequence;
+        message->beat.stuck_ns = envelope->beat->stuck_ns;
         break;
     case CLUSTER_MESSAGE_SUBMIT:
         get_submit(reader, envelope->submit, &message->submit);

@@ -1,5 +1,6 @@
 /* The coordinator's step: who is here, who is alive, and to whom an event belongs. What a job goes through is in
  * coordinator_job.c. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -331,7 +332,14 @@ static void on_message(struct cluster_coordinator *c, uint64_t peer, struct clus
         return;
     }
     struct coordinator_node *node = node_by_peer(c, peer);
-    if (node && node->beat_peer == peer) {
+    if (node && node->beat_peer == peer && message->kind == CLUSTER_MESSAGE_BEAT && message->beat.stuck_ns > 0) {
+        char how[160];
+        snprintf(how, sizeof how,
+                 "its control thread has not moved for %" PRIu64 " s though its process lives: does a file system hang "
+                 "there?",
+                 message->beat.stuck_ns / BASE_NS_PER_S);
+        coordinator_lose_node(c, node, how);
+    } else if (node && node->beat_peer == peer) {
         node->heard_ns = c->now_ns;
         coordinator_send(c, peer, CLUSTER_MESSAGE_BEAT, 0)->beat.sequence = message->beat.sequence;
     } else if (node) {

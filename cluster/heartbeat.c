@@ -54,13 +54,37 @@ static enum base_status hear(int fd, uint64_t now_ns, uint64_t *heard_ns, struct
     return BASE_OK;
 }
 
-static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int fd, const uint8_t *beat, size_t bytes,
-                                  struct base_error *error)
+/* A beat as bytes. */
+struct beat_bytes {
+    uint8_t *data;
+    size_t count;
+};
+
+/* How long the control thread has been at the same piece of work. */
+struct control_watch {
+    uint64_t work, since_ns;
+};
+
+static bool control_hangs(const struct cluster_heartbeat *heartbeat, struct control_watch *control, uint64_t now_ns)
+{
+    const uint64_t work = atomic_load_explicit(heartbeat->config.work, memory_order_relaxed);
+    if (work == 0 || work != control->work) {
+        control->work = work;
+        control->since_ns = now_ns;
+    }
+    return now_ns >= control->since_ns + heartbeat->config.stuck_ns;
+}
+
+/* alive, hangs: what is sent while the control thread moves, and when it does not. */
+static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int fd, const struct beat_bytes *alive,
+                                  const struct beat_bytes *hangs, struct base_error *error)
 {
     uint64_t now_ns = base_clock_now_ns(), heard_ns = now_ns, next_ns = now_ns;
+    struct control_watch control = {.since_ns = now_ns};
     for (;;) {
         if (now_ns >= next_ns) {
-            const enum base_status status = beat_once(fd, beat, bytes, error);
+            const struct beat_bytes *beat = control_hangs(heartbeat, &control, now_ns) ? hangs : alive;
+            const enum base_status status = beat_once(fd, beat->data, beat->count, error);
             if (status != BASE_OK)
                 return status;
             next_ns = now_ns + CLUSTER_BEAT_NS;
@@ -73,6 +97,7 @@ static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int
             return BASE_OK;
         now_ns = base_clock_now_ns();
         heard_ns += cluster_pause_ns(next_ns, now_ns);
+        control.since_ns += cluster_pause_ns(next_ns, now_ns);
         /* First hear what lies there: after a pause of this process the coordinator's words may be waiting. */
         const enum base_status status = fds[1].revents ? hear(fd, now_ns, &heard_ns, error) : BASE_OK;
         if (status != BASE_OK)
@@ -80,6 +105,15 @@ static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int
         if (now_ns >= heard_ns + CLUSTER_SILENCE_NS)
             return base_error_set(error, BASE_TIMEOUT, "the coordinator was silent for 1.2 s");
     }
+}
+
+static enum base_status make_beat(uint64_t stuck_ns, struct beat_bytes *beat, struct base_error *error)
+{
+    const struct cluster_message message = {.kind = CLUSTER_MESSAGE_BEAT, .beat = {.stuck_ns = stuck_ns}};
+    const enum base_status status = cluster_codec_encode(&message, sizeof(uint32_t), &beat->data, &beat->count, error);
+    if (status == BASE_OK)
+        base_store_u32(beat->data, (uint32_t)(beat->count - sizeof(uint32_t)));
+    return status;
 }
 
 /* Hello and welcome, then beats as bytes made once. */
@@ -105,15 +139,14 @@ static enum base_status beat(const struct cluster_heartbeat *heartbeat, struct b
         cluster_message_free(&message);
     } else if (status == BASE_OK) {
         cluster_message_free(&message);
-        message = (struct cluster_message){.kind = CLUSTER_MESSAGE_BEAT};
-        uint8_t *bytes;
-        size_t count;
-        status = cluster_codec_encode(&message, sizeof(uint32_t), &bytes, &count, error);
-        if (status == BASE_OK) {
-            base_store_u32(bytes, (uint32_t)(count - sizeof(uint32_t)));
-            status = beat_loop(heartbeat, cluster_link_fd(link), bytes, count, error);
-            free(bytes);
-        }
+        struct beat_bytes alive = {NULL, 0}, hangs = {NULL, 0};
+        status = make_beat(0, &alive, error);
+        if (status == BASE_OK)
+            status = make_beat(heartbeat->config.stuck_ns, &hangs, error);
+        if (status == BASE_OK)
+            status = beat_loop(heartbeat, cluster_link_fd(link), &alive, &hangs, error);
+        free(alive.data);
+        free(hangs.data);
     }
     cluster_link_close(link);
     return status;

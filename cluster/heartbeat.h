@@ -1,8 +1,10 @@
 /* A node's heartbeat: a thread of its own with a connection of its own, so that neither a busy control thread nor a
  * busy worker makes a node seem dead, and a dead or stopped process does not seem alive. It also notices when the
- * coordinator falls silent. */
+ * coordinator falls silent, and tells it when the node's control thread hangs. */
 #ifndef MILLRACE_CLUSTER_HEARTBEAT_H
 #define MILLRACE_CLUSTER_HEARTBEAT_H
+
+#include <stdatomic.h>
 
 #include "cluster/message.h"
 
@@ -13,6 +15,10 @@ struct cluster_heartbeat_config {
     const char *name; /* of the node; borrowed until stop */
     uint64_t incarnation;
     const struct net_key *key; /* NULL: none; borrowed until stop */
+    /* What the control thread does: a number that is another each time it begins to work, and 0 while it waits for
+     * events. Borrowed until stop. */
+    const _Atomic uint64_t *work;
+    uint64_t stuck_ns; /* the same number for so long: it hangs */
 };
 
 /* Starts beating. Only after the coordinator has welcomed the node. */

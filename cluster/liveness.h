@@ -10,6 +10,10 @@
 #define CLUSTER_BEAT_NS (UINT64_C(200) * BASE_NS_PER_MS)
 #define CLUSTER_SILENCE_NS (UINT64_C(1200) * BASE_NS_PER_MS)
 
+/* A node whose control thread has not come back to its events for this long is as good as dead, however well its
+ * heartbeat does: it takes no orders. Longer than any call of a file system that is only slow. */
+#define CLUSTER_STUCK_NS (UINT64_C(30) * BASE_NS_PER_S)
+
 /* For how long a process that meant to run at due_ns, and runs only now, did not run: it was stopped, or had no CPU.
  * What others did not say in that time proves nothing about them. 0: it is as late as a busy machine makes everybody.
  */

@@ -118,6 +118,7 @@ struct cluster_welcome {
 
 struct cluster_beat {
     uint64_t sequence;
+    uint64_t stuck_ns; /* the node's control thread has not moved for at least so long; 0: it moves */
 };
 
 /* How a user wants an option of a source: left to the file's suffix, or set. */

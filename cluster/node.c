@@ -45,6 +45,7 @@ struct node {
     uint64_t connect_ns, backoff_ns; /* when to try next */
     bool complained;                 /* that the coordinator is away; once per absence */
     struct cluster_heartbeat *heartbeat;
+    _Atomic uint64_t work; /* for the heartbeat: the number of this turn of the loop, 0 while it waits */
     struct node_job job;
     uint64_t progress_ns;
     struct cluster_path_watch *watch; /* NULL: the kernel does not tell */
@@ -162,7 +163,9 @@ static void node_welcomed(struct node *node)
     const struct cluster_heartbeat_config config = {.coordinator = node->config->coordinator,
                                                     .name = node->config->name,
                                                     .incarnation = node->incarnation,
-                                                    .key = node->config->key};
+                                                    .key = node->config->key,
+                                                    .work = &node->work,
+                                                    .stuck_ns = CLUSTER_STUCK_NS};
     cluster_link_trust(node->link);
     node->welcomed = true;
     node->complained = false;
@@ -312,7 +315,8 @@ static void node_time(struct node *node, uint64_t now_ns)
 
 static enum base_status node_loop(struct node *node, struct base_error *error)
 {
-    while (node->fatal == BASE_OK && !(node->stopping && node_job_idle(&node->job))) {
+    for (uint64_t turn = 1; node->fatal == BASE_OK && !(node->stopping && node_job_idle(&node->job)); turn++) {
+        atomic_store_explicit(&node->work, turn, memory_order_relaxed);
         uint64_t now_ns = base_clock_now_ns();
         node_time(node, now_ns);
         const uint64_t deadline_ns = node_deadline_ns(node);
@@ -321,9 +325,11 @@ static enum base_status node_loop(struct node *node, struct base_error *error)
         if (deadline_ns != UINT64_MAX)
             timeout_ms = deadline_ns > now_ns ? (int)((deadline_ns - now_ns) / BASE_NS_PER_MS + 1) : 0;
         struct epoll_event events[8];
+        atomic_store_explicit(&node->work, 0, memory_order_relaxed);
         const int count = epoll_wait(node->epoll_fd, events, 8, timeout_ms);
         if (count < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "waiting for the coordinator");
+        atomic_store_explicit(&node->work, ++turn, memory_order_relaxed);
         for (int i = 0; i < count; i++)
             node_event(node, (enum node_watch)events[i].data.u32);
     }

@@ -215,6 +215,7 @@ static void node_beat(struct rig *rig, uint32_t node)
     }
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_BEAT;
+    message.beat.stuck_ns = self->stuck_ns;
     post(rig, self->beat, true, &message);
     self->beat_ns = rig->now_ns + CLUSTER_BEAT_NS;
 }

@@ -24,8 +24,9 @@ struct rig_node {
     char name[16];
     uint64_t control, beat; /* peers; 0: not connected */
     uint64_t incarnation;
-    bool dead;    /* its process is gone */
-    bool stopped; /* it hears and says nothing, its connections stand */
+    bool dead;         /* its process is gone */
+    uint64_t stuck_ns; /* what its beats say */
+    bool stopped;      /* it hears and says nothing, its connections stand */
     uint64_t beat_ns, hello_ns;
     uint64_t job; /* it holds; 0: none */
     uint32_t number;

@@ -352,7 +352,7 @@ void message_sample(enum cluster_message_kind kind, struct cluster_message *mess
         base_error_set(&message->answer.error, BASE_NO_SPACE, "no space in /data");
         break;
     case CLUSTER_MESSAGE_BEAT:
-        message->beat.sequence = 99;
+        message->beat = (struct cluster_beat){99, 7};
         break;
     case CLUSTER_MESSAGE_SUBMIT:
         sample_submit(&message->submit);

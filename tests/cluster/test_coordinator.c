@@ -666,6 +666,24 @@ static void test_files_that_differ(void **state)
     rig_close(rig);
 }
 
+/* A heartbeat that beats for a control thread that hangs. */
+static void test_control_thread_hangs(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 408, 3);
+    rig->node[1].mute[CLUSTER_MESSAGE_PREPARE] = true;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    rig_run(rig, 5 * BASE_NS_PER_S);
+    assert_false(client->reported);
+    rig->node[1].stuck_ns = CLUSTER_STUCK_NS;
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_NODE_LOST);
+    says(client, "n2");
+    says(client, "its control thread has not moved for 30 s");
+    rig_close(rig);
+}
+
 static void test_queue(void **state)
 {
     (void)state;
@@ -966,6 +984,7 @@ int main(void)
         cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_names_that_are_not_utf8),
         cmocka_unit_test(test_files_that_differ),
+        cmocka_unit_test(test_control_thread_hangs),
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
