@@ -39,6 +39,14 @@ size_t base_shown_character(const char *text, size_t bytes)
     return length > 0 && !controls(point) ? length : 0;
 }
 
+bool base_shown_is(const char *text, size_t bytes)
+{
+    size_t length = 1;
+    for (size_t i = 0; i < bytes && length > 0; i += length)
+        length = base_shown_character(text + i, bytes - i);
+    return length > 0;
+}
+
 size_t base_shown_copy(const char *text, size_t bytes, char *to, size_t to_bytes)
 {
     static const char digits[] = "0123456789abcdef";

@@ -12,6 +12,8 @@ enum { BASE_SHOWN_GROWTH = 4 }; /* a byte takes up to as many */
 
 /* Length of the character at text if it may be shown as it is, else 0. */
 size_t base_shown_character(const char *text, size_t bytes);
+/* Would all of text be shown as it is? */
+bool base_shown_is(const char *text, size_t bytes);
 /* Writes text to `to`, which has to_bytes > 0 with the NUL at its end, as far as whole characters and escapes fit.
  * Returns the length. */
 size_t base_shown_copy(const char *text, size_t bytes, char *to, size_t to_bytes);

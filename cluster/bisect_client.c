@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shown.h"
 #include "cluster/bisect_report.h"
 #include "cluster/client.h"
 #include "cluster/progress.h"
@@ -108,7 +109,7 @@ static bool write_page(const char *path, const char *page)
         kept = fclose(file) == 0 && kept;
     }
     if (!kept)
-        fprintf(stderr, "millrace: --html=%s cannot be written: %s\n", path, strerror(errno));
+        fprintf(stderr, "millrace: --html=%s cannot be written: %s\n", base_shown(path), strerror(errno));
     return kept;
 }
 
@@ -122,13 +123,30 @@ static bool keep_page(const char *path, const char *json)
     return kept;
 }
 
+/* Printed into memory, then shown, so that nothing which others named drives the terminal. */
+static int show_text(const struct bisect_report *report, int code)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    if (to)
+        bisect_report_print(report, to);
+    const bool whole = to && fclose(to) == 0;
+    if (whole)
+        base_shown_write(text, bytes, stdout); /* main looks whether it got out */
+    else
+        fputs("millrace: no memory for the answer\n", stderr);
+    free(text);
+    return whole ? code : CLUSTER_EXIT_FAILED;
+}
+
 /* Prints what is asked for. */
 static int show(const struct cluster_client_args *args, const struct bisect_report *report)
 {
     char *json = bisect_report_json(report);
     int code = report->exit_code;
     if (report->error.status != BASE_OK)
-        fprintf(stderr, "millrace: %s\n", report->error.text);
+        fprintf(stderr, "millrace: %s\n", base_shown(report->error.text));
     if (!json) {
         fputs("millrace: no memory for the answer\n", stderr);
         return CLUSTER_EXIT_FAILED;
@@ -138,7 +156,7 @@ static int show(const struct cluster_client_args *args, const struct bisect_repo
     if (args->json)
         puts(json);
     else
-        bisect_report_print(report, stdout);
+        code = show_text(report, code);
     free(json);
     return code;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
+
 void json_out_put(struct json_out *out, json_t *object, const char *key, json_t *value)
 {
     out->failed |= json_object_set_new(object, key, value) != 0;
@@ -21,14 +23,13 @@ json_t *json_out_text(const char *text)
     json_t *string = json_string(text);
     if (string)
         return string;
-    char *plain = strdup(text);
-    if (!plain)
+    const size_t bytes = strlen(text), shown_bytes = BASE_SHOWN_GROWTH * bytes + 1;
+    char *shown = malloc(shown_bytes);
+    if (!shown)
         return NULL;
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80)
-            *c = '?';
-    string = json_string(plain);
-    free(plain);
+    base_shown_copy(text, bytes, shown, shown_bytes);
+    string = json_string(shown);
+    free(shown);
     return string;
 }
 
@@ -72,7 +73,14 @@ void json_out_put_bool(struct json_out *out, json_t *object, const char *key, bo
 
 char *json_out_finish(const struct json_out *out, json_t *object)
 {
-    char *text = out->failed || !object ? NULL : json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
+    char *text = out->failed || !object ? NULL : json_dumps(object, flags);
+    /* Also where it is printed to a terminal: control characters beyond ASCII become \\u escapes, as all others then.
+     */
+    if (text && !base_shown_is(text, strlen(text))) {
+        free(text);
+        text = json_dumps(object, flags | JSON_ENSURE_ASCII);
+    }
     json_decref(object);
     return text;
 }

@@ -14,7 +14,7 @@ struct json_out {
 
 void json_out_put(struct json_out *out, json_t *object, const char *key, json_t *value);
 void json_out_append(struct json_out *out, json_t *array, json_t *value);
-/* A byte that is not UTF-8 becomes '?'; NULL is "". */
+/* In a text with bytes that are not UTF-8 these, and control characters, become \xNN; NULL is "". */
 json_t *json_out_text(const char *text);
 /* "a b" -> ["a","b"] */
 json_t *json_out_words(struct json_out *out, const char *text);

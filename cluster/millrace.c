@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/shown.h"
 #include "cluster/bisect_client.h"
 #include "cluster/client.h"
 #include "cluster/client_args.h"
@@ -18,12 +19,7 @@
 /* Tells a failure in one line, whatever bytes it quotes. */
 static void tell(const struct base_error *error)
 {
-    char line[sizeof error->text];
-    strcpy(line, error->text);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = ' ';
-    fprintf(stderr, "millrace: %s\n", line);
+    fprintf(stderr, "millrace: %s\n", base_shown(error->text));
 }
 
 /* Writes text and frees it; NULL is a text there was no memory for. An answer that did not get out is a failure. */
@@ -38,6 +34,33 @@ static int give(char *text, int exit_code)
     return exit_code;
 }
 
+/* Text for people: printed into memory, then shown, so that nothing which others named drives the terminal. */
+struct text {
+    char *bytes;
+    size_t count;
+    FILE *file;
+};
+
+static bool text_open(struct text *text)
+{
+    *text = (struct text){0};
+    text->file = open_memstream(&text->bytes, &text->count);
+    if (!text->file)
+        fputs("millrace: no memory for the answer\n", stderr);
+    return text->file != NULL;
+}
+
+static int text_give(struct text *text, int exit_code)
+{
+    const bool whole = fclose(text->file) == 0;
+    if (whole)
+        base_shown_write(text->bytes, text->count, stdout); /* main looks whether it got out */
+    else
+        fputs("millrace: no memory for the answer\n", stderr);
+    free(text->bytes);
+    return whole ? exit_code : CLUSTER_EXIT_FAILED;
+}
+
 /* Writes the line into the file that --report names. The exit code: a report that did not get out is a failure. */
 static int keep_report(const char *path, const char *line, int code)
 {
@@ -49,7 +72,7 @@ static int keep_report(const char *path, const char *line, int code)
     }
     if (kept)
         return code;
-    fprintf(stderr, "millrace: --report: cannot write %s: %s\n", path, strerror(errno));
+    fprintf(stderr, "millrace: --report: cannot write %s: %s\n", base_shown(path), strerror(errno));
     return code == CLUSTER_EXIT_OK ? CLUSTER_EXIT_FAILED : code;
 }
 
@@ -135,8 +158,11 @@ static int run_job(const struct cluster_client_args *args)
     if (report->error.status != BASE_OK)
         tell(&report->error);
     code = give_report(args, report, message.job, submit.out, code);
-    if (!args->json && report->error.status == BASE_OK)
-        report_print(report, message.job, submit.out, stdout);
+    struct text text;
+    if (!args->json && report->error.status == BASE_OK && text_open(&text)) {
+        report_print(report, message.job, submit.out, text.file);
+        code = text_give(&text, code);
+    }
     cluster_message_free(&message);
     return code;
 }
@@ -153,6 +179,18 @@ static int run_bisect(const struct cluster_client_args *args)
     code = bisect_client_run(args, session.client);
     session_close(&session);
     return code;
+}
+
+static int give_list(const struct cluster_message *message, int code)
+{
+    struct text text;
+    if (!text_open(&text))
+        return CLUSTER_EXIT_FAILED;
+    if (message->kind == CLUSTER_MESSAGE_NODES)
+        report_nodes_print(&message->nodes, text.file);
+    else
+        report_jobs_print(&message->jobs, text.file);
+    return text_give(&text, code);
 }
 
 static int run_list(const struct cluster_client_args *args)
@@ -172,10 +210,8 @@ static int run_list(const struct cluster_client_args *args)
     int code = nodes && !report_nodes_complete(&message.nodes) ? CLUSTER_EXIT_CLUSTER : CLUSTER_EXIT_OK;
     if (args->json)
         code = give(nodes ? report_nodes_json(&message.nodes) : report_jobs_json(&message.jobs), code);
-    else if (nodes)
-        report_nodes_print(&message.nodes, stdout);
     else
-        report_jobs_print(&message.jobs, stdout);
+        code = give_list(&message, code);
     cluster_message_free(&message);
     return code;
 }
@@ -188,7 +224,7 @@ static int run_key(const struct cluster_client_args *args)
     if (args->json)
         return give(report_key_json(args->file), CLUSTER_EXIT_OK);
     printf("made the key %s: copy it to every machine, and give it to daemons and clients with --key=FILE\n",
-           args->file);
+           base_shown(args->file));
     return CLUSTER_EXIT_OK;
 }
 
@@ -225,10 +261,13 @@ static int run_doctor(const struct cluster_client_args *args)
     }
     doctor_judge(facts, findings);
     code = doctor_is_well(findings) ? CLUSTER_EXIT_OK : CLUSTER_EXIT_FAILED;
-    if (args->json)
+    struct text text;
+    if (args->json) {
         code = give(doctor_json(facts, findings), code);
-    else
-        doctor_print(facts, findings, stdout);
+    } else if (text_open(&text)) {
+        doctor_print(facts, findings, text.file);
+        code = text_give(&text, code);
+    }
 out:
     free(findings);
     free(facts);

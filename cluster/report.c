@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/shown.h"
 enum { MATRIX_NODES_MAX = 8, MATRIX_COLUMN = 12 };
 
 /* Numbers ---------------------------------------------------------------------------------------------------------- */
@@ -152,7 +153,7 @@ static void print_result(const struct cluster_report *report, uint64_t job, cons
         fprintf(to, "checksum  %016" PRIx64 "\n", report->checksum);
     if (out) {
         report_format_bytes((double)report->output_bytes, bytes);
-        fprintf(to, "output    %s (%s)\n", out, bytes);
+        fprintf(to, "output    %s (%s)\n", base_shown(out), bytes);
     }
     report_format_bytes((double)report->table_bytes, bytes);
     report_format_exact(report->table_rows, rows);

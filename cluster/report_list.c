@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/shown.h"
 #include "cluster/report.h"
 #include "net/rung.h"
 
@@ -33,9 +34,9 @@ void report_nodes_print(const struct cluster_nodes *nodes, FILE *to)
         char memory[REPORT_NUMBER_BYTES] = "unlimited";
         if (entry->memory_bytes > 0)
             report_format_bytes((double)entry->memory_bytes, memory);
-        fprintf(to, "%-16s %-8s %-24s %8" PRIu32 " %10s %8" PRIu64 "  %s%s%s\n", entry->name, states[entry->state],
-                entry->address, entry->workers, memory, entry->pid, entry->engine, *entry->engine_reason ? ", " : "",
-                entry->engine_reason);
+        fprintf(to, "%-16s %-8s %-24s %8" PRIu32 " %10s %8" PRIu64 "  %s%s%s\n", base_shown(entry->name),
+                states[entry->state], base_shown(entry->address), entry->workers, memory, entry->pid,
+                base_shown(entry->engine), *entry->engine_reason ? ", " : "", base_shown(entry->engine_reason));
         here += entry->state != CLUSTER_NODE_MISSING;
     }
     if (nodes->nodes_expected > 0)
@@ -69,9 +70,9 @@ void report_jobs_print(const struct cluster_jobs *jobs, FILE *to)
         if (entry->state == CLUSTER_JOB_SUCCEEDED)
             report_format_exact(entry->rows, rows);
         report_format_seconds(entry->seconds, seconds);
-        fprintf(to, "%6" PRIu64 " %-10s %12s %16s  %s\n", entry->job, state, seconds, rows, entry->words);
+        fprintf(to, "%6" PRIu64 " %-10s %12s %16s  %s\n", entry->job, state, seconds, rows, base_shown(entry->words));
         if (*entry->error)
-            fprintf(to, "%6s %s\n", "", entry->error);
+            fprintf(to, "%6s %s\n", "", base_shown(entry->error));
     }
 }
 

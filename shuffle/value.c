@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/shown.h"
 #include "shuffle/value_time.h"
 
 /* Integers ------------------------------------------------------------------------------------------------------- */
@@ -454,36 +455,15 @@ size_t shuffle_value_format(const struct shuffle_slot *slot, const uint8_t *valu
     }
 }
 
-/* Length of the UTF-8 character at text, or 0. */
-static size_t utf8_bytes(const uint8_t *text, size_t bytes)
-{
-    const uint8_t c = text[0];
-    const size_t want = c < 0x80                ? 1
-                        : c >= 0xc2 && c < 0xe0 ? 2
-                        : c >= 0xe0 && c < 0xf0 ? 3
-                        : c >= 0xf0 && c < 0xf5 ? 4
-                                                : 0;
-    if (want > bytes)
-        return 0;
-    for (size_t i = 1; i < want; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    return want;
-}
-
 char *shuffle_value_quote(const uint8_t *text, size_t bytes, char *to)
 {
     char *out = to;
     size_t i = 0;
     for (int characters = 0; i < bytes && characters < 40; characters++) {
-        const size_t length = utf8_bytes(text + i, bytes - i);
-        if (length == 0 || text[i] < 0x20 || text[i] == 0x7f) {
-            out += sprintf(out, "\\x%02x", text[i++]);
-            continue;
-        }
-        memcpy(out, text + i, length);
-        out += length;
-        i += length;
+        const size_t length = base_shown_character((const char *)text + i, bytes - i);
+        const size_t taken = length > 0 ? length : 1;
+        out += base_shown_copy((const char *)text + i, taken, out, BASE_SHOWN_GROWTH + 1);
+        i += taken;
     }
     memcpy(out, i < bytes ? "..." : "", i < bytes ? 4 : 1);
     return to;

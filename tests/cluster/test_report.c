@@ -168,6 +168,40 @@ static void json_of_sockets_and_costs(void **state)
     json_decref(object);
 }
 
+/* What others named reaches nobody's terminal as it is. */
+static void names_drive_no_terminal(void **state)
+{
+    (void)state;
+    static char text[8192];
+    struct cluster_job_entry job = {.job = 5,
+                                    .state = CLUSTER_JOB_FAILED,
+                                    .words = "shuffle /tmp/\x1b]0;owned\x07.csv\n    6 running",
+                                    .error = "/tmp/\xc2\x9b"
+                                             "2J: \xff\nno such file"};
+    const struct cluster_jobs jobs = {.count = 1, .entry = &job};
+    FILE *to = fmemopen(text, sizeof text, "w");
+    report_jobs_print(&jobs, to);
+    fclose(to);
+    assert_non_null(strstr(text, "  shuffle /tmp/\\x1b]0;owned\\x07.csv\\x0a    6 running\n"));
+    assert_non_null(strstr(text, " /tmp/\\xc2\\x9b2J: \\xff\\x0ano such file\n"));
+    struct cluster_node_entry entry = {
+        .name = "n\n1", .address = "\x1b[1m", .engine = "e\x01", .engine_reason = "\xff"};
+    const struct cluster_nodes nodes = {.count = 1, .entry = &entry};
+    to = fmemopen(text, sizeof text, "w");
+    report_nodes_print(&nodes, to);
+    fclose(to);
+    assert_non_null(strstr(text, "n\\x0a1 "));
+    assert_non_null(strstr(text, "\\x1b[1m "));
+    assert_non_null(strstr(text, "e\\x01, \\xff\n"));
+    job.error = "caf\xc3\xa9 \xc2\x9b";
+    char *json = report_jobs_json(&jobs);
+    for (const char *c = json; *c; c++)
+        assert_in_range((unsigned char)*c, ' ', '~');
+    json_t *object = read_back(json);
+    assert_string_equal(text_of(json_array_get(json_object_get(object, "jobs"), 0), "error"), "caf\xc3\xa9 \xc2\x9b");
+    json_decref(object);
+}
+
 /* A report that never was has the same keys as one that did. */
 static void json_of_a_failure(void **state)
 {
@@ -177,7 +211,7 @@ static void json_of_a_failure(void **state)
     json_t *failed = read_back(report_json(&report, 0, NULL, 1));
     assert_string_equal(text_of(failed, "status"), "failed");
     assert_string_equal(text_of(failed, "error_code"), "NODE_LOST");
-    assert_string_equal(text_of(failed, "error"), "node n2 was lost: \"caf?? ?\x01\"\n");
+    assert_string_equal(text_of(failed, "error"), "node n2 was lost: \"caf\xc3\xa9 \\xff\\x01\"\\x0a");
     assert_int_equal(number_of(failed, "exit_code"), 1);
     assert_true(json_is_null(json_object_get(failed, "job")));
     const struct cluster_report good = make_report(NODES);
@@ -466,6 +500,7 @@ int main(void)
         cmocka_unit_test(json_of_a_success),
         cmocka_unit_test(json_of_sockets_and_costs),
         cmocka_unit_test(json_of_a_failure),
+        cmocka_unit_test(names_drive_no_terminal),
         cmocka_unit_test(json_stays_strict_with_odd_numbers),
         cmocka_unit_test(json_of_lists),
         cmocka_unit_test(json_of_the_ladder),
