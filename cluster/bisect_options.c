@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/number.h"
 #include "cluster/bisect_racks.h"
 #include "cluster/bisect_rate.h"
@@ -68,9 +69,13 @@ static enum base_status read_cuts(const char *text, struct cluster_bisect_reques
         request->cuts = CLUSTER_BISECT_COUNT;
         request->cut_count = (uint32_t)count;
     } else {
+        struct base_nearest nearest = base_nearest_to(text, strlen(text));
+        base_nearest_offer(&nearest, "all");
+        base_nearest_offer(&nearest, "minimum");
+        char hint[BASE_NEAREST_HINT_BYTES];
         return base_error_set(error, BASE_INVALID,
-                              "--cuts=%s is not understood: choose all, minimum, or a number from 1 to %d", text,
-                              CLUSTER_BISECT_CUTS_MAX);
+                              "--cuts=%s is not understood%s: choose all, minimum, or a number from 1 to %d", text,
+                              base_nearest_hint(&nearest, "", hint), CLUSTER_BISECT_CUTS_MAX);
     }
     return BASE_OK;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "cluster/bisect_options.h"
 #include "cluster/client.h"
 #include "cluster/client_options.h"
@@ -135,16 +136,34 @@ static enum base_status check_job(struct client_reader *reader)
 
 static const unsigned parse_flags = ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT;
 
+/* Offers the names of all options of a command but those that the word already is. */
+static void offer_options(const struct argp *argp, struct base_nearest *nearest)
+{
+    for (const struct argp_option *option = argp->options; option && (option->name || option->doc); option++)
+        if (option->name && !(strlen(option->name) == nearest->text_bytes &&
+                              memcmp(option->name, nearest->text, nearest->text_bytes) == 0))
+            base_nearest_offer(nearest, option->name);
+    for (const struct argp_child *child = argp->children; child && child->argp; child++)
+        offer_options(child->argp, nearest);
+}
+
 /* argp stopped at a word; say why when the parser did not. */
-static enum base_status tell_wrong_word(struct client_reader *reader, int argc, char **argv)
+static enum base_status tell_wrong_word(struct client_reader *reader, const struct argp *argp, int argc, char **argv)
 {
     if (reader->error->status != BASE_OK)
         return reader->error->status;
     const int behind = reader->stopped_at;
+    const char *word = argv[behind > 1 && behind <= argc ? behind - 1 : argc - 1];
+    struct base_nearest nearest = base_nearest_to("", 0);
+    if (strncmp(word, "--", 2) == 0) {
+        nearest = base_nearest_to(word + 2, strcspn(word + 2, "="));
+        offer_options(argp, &nearest);
+    }
+    char hint[BASE_NEAREST_HINT_BYTES];
     return base_error_set(reader->error, BASE_INVALID,
-                          "\"%s\" is not understood: the option is unknown or ambiguous, or its value is missing; "
+                          "\"%s\" is not understood: the option is unknown or ambiguous, or its value is missing%s; "
                           "`millrace%s%s --help' shows the options",
-                          argv[behind > 1 && behind <= argc ? behind - 1 : argc - 1], reader->front ? "" : " ",
+                          word, base_nearest_hint(&nearest, "--", hint), reader->front ? "" : " ",
                           reader->front ? "" : reader->command);
 }
 
@@ -171,8 +190,12 @@ static enum base_status find_command(struct client_reader *reader)
     if (!reader->command)
         return base_error_set(reader->error, BASE_INVALID, "a command is missing: %s; `millrace --help' says more",
                               list);
-    return base_error_set(reader->error, BASE_INVALID, "there is no command \"%s\"; the commands are %s",
-                          reader->command, list);
+    struct base_nearest nearest = base_nearest_to(reader->command, strlen(reader->command));
+    for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++)
+        base_nearest_offer(&nearest, command_words[i]);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(reader->error, BASE_INVALID, "there is no command \"%s\"%s; the commands are %s",
+                          reader->command, base_nearest_hint(&nearest, "", hint), list);
 }
 
 static void begin_submit(struct cluster_client_args *args)
@@ -199,7 +222,7 @@ static enum cluster_args_outcome parse_command(struct client_reader *reader, int
     if (reader->help)
         return give_help(argp, name, out);
     if (failed) {
-        tell_wrong_word(reader, argc, argv);
+        tell_wrong_word(reader, argp, argc, argv);
         return CLUSTER_ARGS_WRONG;
     }
     if (reader->args->command == CLUSTER_COMMAND_KEY && (!reader->args->file || !*reader->args->file)) {
@@ -219,7 +242,7 @@ static enum cluster_args_outcome parse_all(struct client_reader *reader, int arg
     if (reader->help)
         return give_help(client_front_options(), "millrace", out);
     if (failed) {
-        tell_wrong_word(reader, argc, argv);
+        tell_wrong_word(reader, client_front_options(), argc, argv);
         return CLUSTER_ARGS_WRONG;
     }
     if (reader->version) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/number.h"
 #include "cluster/bisect_options.h"
 #include "cluster/client.h"
@@ -100,16 +101,19 @@ struct value {
 static enum base_status read_value(const char *option, const char *text, const struct value *values, int *value,
                                    struct base_error *error)
 {
-    char list[128] = "";
+    char list[128] = "", hint[BASE_NEAREST_HINT_BYTES];
+    struct base_nearest nearest = base_nearest_to(text, strlen(text));
     for (const struct value *v = values; v->word; v++) {
         if (strcmp(text, v->word) == 0) {
             *value = v->value;
             return BASE_OK;
         }
+        base_nearest_offer(&nearest, v->word);
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", v->word);
     }
-    return base_error_set(error, BASE_INVALID, "--%s=%s is not understood: choose one of %s", option, text, list);
+    return base_error_set(error, BASE_INVALID, "--%s=%s is not understood%s: choose one of %s", option, text,
+                          base_nearest_hint(&nearest, "", hint), list);
 }
 
 static const struct value output_values[] = {{"csv", SHUFFLE_OUTPUT_CSV}, {"bin", SHUFFLE_OUTPUT_FIXED}, {NULL, 0}};
@@ -277,7 +281,12 @@ static enum base_status read_type(const char *text, struct base_error *error)
             return base_error_set(
                 error, BASE_UNSUPPORTED,
                 "--type=%s: this version has inner joins only; leave --type away or write --type=inner", text);
-    return base_error_set(error, BASE_INVALID, "--type=%s is no kind of join: this version has inner joins only", text);
+    struct base_nearest nearest = base_nearest_to(text, strlen(text));
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        base_nearest_offer(&nearest, known[i]);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_INVALID, "--type=%s is no kind of join%s: this version has inner joins only",
+                          text, base_nearest_hint(&nearest, "", hint));
 }
 
 /* Options of join and shuffle. */

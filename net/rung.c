@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/nearest.h"
 
 struct rung {
     const char *word, *idea;
@@ -64,25 +65,30 @@ static int option_find(const char *text, size_t bytes)
 
 static enum base_status rung_unknown(const char *text, size_t bytes, struct base_error *error)
 {
-    char list[256] = "";
+    char list[256] = "", hint[BASE_NEAREST_HINT_BYTES];
+    struct base_nearest nearest = base_nearest_to(text, bytes);
     for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", rungs[kind].word);
+        base_nearest_offer(&nearest, rungs[kind].word);
     }
-    return base_error_set(error, BASE_INVALID, "there is no engine \"%.*s\": choose one of %s", (int)bytes, text, list);
+    return base_error_set(error, BASE_INVALID, "there is no engine \"%.*s\"%s: choose one of %s", (int)bytes, text,
+                          base_nearest_hint(&nearest, "", hint), list);
 }
 
 static enum base_status option_unknown(const char *text, size_t bytes, struct base_error *error)
 {
-    char list[128] = "";
+    char list[128] = "", hint[BASE_NEAREST_HINT_BYTES];
+    struct base_nearest nearest = base_nearest_to(text, strcspn(text, "=+") < bytes ? strcspn(text, "=+") : bytes);
     for (int option = 0; option < NET_OPTION_COUNT; option++) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%s%s", used ? ", " : "", options[option].word,
                  options[option].value == NET_OPTION_TIME ? "=US" : "");
+        base_nearest_offer(&nearest, options[option].word);
     }
     return base_error_set(error, BASE_INVALID,
-                          "there is no engine option \"%.*s\": behind the engine's name and a + go %s", (int)bytes,
-                          text, list);
+                          "there is no engine option \"%.*s\"%s: behind the engine's name and a + go %s", (int)bytes,
+                          text, base_nearest_hint(&nearest, "", hint), list);
 }
 
 /* Reads "50" or "50us" of exactly these bytes; 0 for anything else. */

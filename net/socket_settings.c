@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "base/number.h"
 
 enum { WORD_BYTES = 64 };
@@ -59,6 +60,20 @@ static enum base_status read_nodelay(const char *text, struct net_socket_setting
     return BASE_OK;
 }
 
+static enum base_status setting_unknown(const char *word, struct base_error *error)
+{
+    struct base_nearest nearest = base_nearest_to(word, strlen(word));
+    base_nearest_offer(&nearest, "congestion");
+    base_nearest_offer(&nearest, "nodelay");
+    for (uint32_t i = 0; i < SIZES; i++)
+        base_nearest_offer(&nearest, sizes[i].word);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_INVALID,
+                          "there is no socket setting \"%s\"%s: choose of congestion, send-buffer, recv-buffer, "
+                          "notsent-lowat, nodelay",
+                          word, base_nearest_hint(&nearest, "", hint));
+}
+
 /* Reads one setting; `seen` has a bit for each that was there before. */
 static enum base_status read_setting(const char *word, const char *value, uint32_t *seen,
                                      struct net_socket_settings *settings, struct base_error *error)
@@ -69,10 +84,7 @@ static enum base_status read_setting(const char *word, const char *value, uint32
     if (which == SIZES)
         which += strcmp(word, "congestion") == 0 ? 0 : strcmp(word, "nodelay") == 0 ? 1 : 2;
     if (which == SIZES + 2)
-        return base_error_set(error, BASE_INVALID,
-                              "there is no socket setting \"%s\": choose of congestion, send-buffer, recv-buffer, "
-                              "notsent-lowat, nodelay",
-                              word);
+        return setting_unknown(word, error);
     if (*seen & 1U << which)
         return base_error_set(error, BASE_INVALID, "socket setting %s is given twice: give it once", word);
     *seen |= 1U << which;

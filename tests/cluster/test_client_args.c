@@ -151,7 +151,19 @@ static void wrong_words_are_named(void **state)
     (void)state;
     static const char *const lines[][2] = {
         {"", "a command is missing"},
-        {"cancel 3", "no command \"cancel\""},
+        {"cancel 3", "no command \"cancel\"; the"},
+        {"jion --left x", "no command \"jion\" (did you mean \"join\"?); the commands are"},
+        {"join --lef-schema k:int64", "value is missing (did you mean \"--left-schema\"?); `millrace join"},
+        {"join --selct=a", "\"--selct=a\" is not understood: the option is unknown or ambiguous, or its value is "
+                           "missing (did you mean \"--select\"?)"},
+        {"--coordinatr x nodes", "(did you mean \"--coordinator\"?)"},
+        {"join --left a --right b --on k=k --zzz", "value is missing; `millrace join"},
+        {"join --left a --right b --on k=k --out x --output-format cvs",
+         "(did you mean \"csv\"?): choose one of csv, bin"},
+        {"join --left a --right b --on k=k --type inne", "(did you mean \"inner\"?)"},
+        {"join --left a --right b --on k=k --engine epol", "(did you mean \"epoll\"?)"},
+        {"join --left a --right b --on k=k --socket nodelya=on", "(did you mean \"nodelay\"?)"},
+        {"bisect --cuts minimun", "(did you mean \"minimum\"?)"},
         {"--frob join", "\"--frob\""},
         {"join --frob --on a=b", "\"--frob\""},
         {"join --left", "\"--left\""},

@@ -41,12 +41,13 @@ static const struct {
     const char *text, *words;
 } bad[] = {
     {"", "there is no engine \"\""},
-    {"urin", "there is no engine \"urin\": choose one of auto, epoll"},
+    {"urin", "there is no engine \"urin\" (did you mean \"uring\"?): choose one of auto, epoll"},
     {"uringx", "there is no engine \"uringx\""},
     {"URING", "there is no engine \"URING\""},
     {" uring", "there is no engine \" uring\""},
     {"+napi", "there is no engine \"\""},
     {"uring+", "there is no engine option \"\""},
+    {"uring+sqpol", "option \"sqpol\" (did you mean \"sqpoll\"?): behind"},
     {"uring++napi", "there is no engine option \"\""},
     {"uring+turbo", "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, "
                     "incremental, napi"},
