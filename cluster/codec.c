@@ -65,6 +65,8 @@ static void get_hello(struct wire_reader *reader, const Wire__Hello *wire, struc
     hello->job_in_doubt = wire->job_in_doubt;
     if (hello->role != CLUSTER_ROLE_CLIENT && hello->name && !hello->name[0])
         wire_refuse(reader, BASE_PROTOCOL, "a node without a name");
+    if (hello->name && hello->name[0] && !cluster_name_good(hello->name))
+        wire_refuse(reader, BASE_PROTOCOL, "a name that is not of letters, digits, '-', '_' and '.'");
     hello->worker = wire_array(reader, "workers", wire->n_worker, CLUSTER_WORKERS_MAX, sizeof *hello->worker);
     hello->worker_count = hello->worker ? (uint32_t)wire->n_worker : 0;
     if (hello->role == CLUSTER_ROLE_NODE && !hello->worker_count)

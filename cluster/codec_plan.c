@@ -463,6 +463,9 @@ static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct
     for (uint32_t i = 0; i < plan->node_count && !reader->failed; i++) {
         const Wire__PlanNode *node = wire->node[i];
         char *name = wire_text(reader, "a node's name", node->name, sizeof plan->node[i].name - 1);
+        if (name && !cluster_name_good(name))
+            wire_refuse(reader, BASE_PROTOCOL, "node %u has a name that is not of letters, digits, '-', '_' and '.'",
+                        i);
         if (name)
             memcpy(plan->node[i].name, name, strlen(name) + 1);
         free(name);

@@ -13,6 +13,12 @@ const char *cluster_build_id(void)
     return MILLRACE_VERSION;
 }
 
+bool cluster_name_good(const char *name)
+{
+    const size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
+    return good > 0 && good <= CLUSTER_NAME_BYTES_MAX && name[good] == '\0';
+}
+
 const char *cluster_message_name(enum cluster_message_kind kind)
 {
     static const char *const names[] = {

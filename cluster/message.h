@@ -38,6 +38,8 @@ enum {
 
 /* "0.1.0 (protocol 1)": the build id that both ends must share. */
 const char *cluster_build_id(void);
+/* May a node be called so? Names go into messages, lists and JSON: letters, digits, '-', '_' and '.' only. */
+bool cluster_name_good(const char *name);
 
 /* X(name): the kinds of message. */
 #define CLUSTER_MESSAGE_LIST(X)                                                                                        \

@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/number.h"
+#include "base/shown.h"
 #include "cluster/coordinator_shell.h"
 #include "cluster/key_option.h"
 #include "cluster/message.h"
@@ -133,11 +135,9 @@ static uint32_t parse_piece(struct argp_state *state, const char *text)
     return (uint32_t)bytes;
 }
 
-/* Names go into messages, lists and JSON: letters, digits, and - _ . only. */
 static void check_name(struct argp_state *state, const char *name)
 {
-    const size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
-    if (!*name || name[good] || strlen(name) > CLUSTER_NAME_BYTES_MAX)
+    if (!cluster_name_good(name))
         argp_error(state, "--name: '%s' is not a name of up to %d letters, digits, '-', '_' or '.'", name,
                    CLUSTER_NAME_BYTES_MAX);
 }
@@ -256,6 +256,29 @@ static int report(enum base_status status, const struct base_error *error)
     return status == BASE_VERSION ? EXIT_UNREACHABLE : EXIT_FAILED;
 }
 
+/* Says what an unknown option was probably meant to be; argp only says that it is unknown. */
+static bool tell_near(const struct argp_option *options, int count, char **values)
+{
+    for (int i = 1; i < count; i++) {
+        const size_t bytes = strcspn(values[i], "=");
+        if (strncmp(values[i], "--", 2) != 0 || bytes == 2)
+            continue;
+        struct base_nearest nearest = base_nearest_to(values[i] + 2, bytes - 2);
+        bool known = strncmp("help", values[i] + 2, bytes - 2) == 0 || strncmp("usage", values[i] + 2, bytes - 2) == 0;
+        for (const struct argp_option *option = options; option->name; option++) {
+            known |= strncmp(option->name, values[i] + 2, bytes - 2) == 0;
+            base_nearest_offer(&nearest, option->name);
+        }
+        if (known || !nearest.word)
+            continue;
+        char hint[BASE_NEAREST_HINT_BYTES];
+        fprintf(stderr, "%s: there is no option '%s'%s\n", values[0], base_shown(values[i]),
+                base_nearest_hint(&nearest, "--", hint));
+        return true;
+    }
+    return false;
+}
+
 static int run_coordinator(int count, char **values)
 {
     static const struct argp argp = {.options = coordinator_options,
@@ -264,6 +287,8 @@ static int run_coordinator(int count, char **values)
     struct arguments arguments = {0};
     struct base_error error = {0};
     base_log_set_name("coordinator");
+    if (tell_near(coordinator_options, count, values))
+        return EXIT_USAGE;
     argp_parse(&argp, count, values, 0, NULL, &arguments);
     struct net_key *key = NULL;
     enum base_status status = cluster_key_open(arguments.key, &key, &error);
@@ -286,6 +311,8 @@ static int run_node(int count, char **values)
     arguments.node.place.area_bytes = CLUSTER_AREA_BYTES_DEFAULT;
     arguments.node.workers = cores > 0 ? (uint32_t)cores : 1;
     arguments.node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
+    if (tell_near(node_options, count, values))
+        return EXIT_USAGE;
     argp_parse(&argp, count, values, 0, NULL, &arguments);
     base_log_set_name(arguments.node.name);
     struct net_key *key = NULL;
@@ -325,8 +352,13 @@ int main(int count, char **values)
         return 0;
     }
     if (strcmp(command, "coordinator") != 0 && strcmp(command, "node") != 0) {
+        struct base_nearest nearest = base_nearest_to(command, strlen(command));
+        base_nearest_offer(&nearest, "coordinator");
+        base_nearest_offer(&nearest, "node");
+        char hint[BASE_NEAREST_HINT_BYTES];
         if (*command)
-            fprintf(stderr, "millraced: '%s' is neither coordinator nor node\n", command);
+            fprintf(stderr, "millraced: '%s' is neither coordinator nor node%s\n", base_shown(command),
+                    base_nearest_hint(&nearest, "", hint));
         usage(stderr);
         return EXIT_USAGE;
     }

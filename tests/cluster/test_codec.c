@@ -323,6 +323,12 @@ static void test_limits(void **state)
     message_sample(CLUSTER_MESSAGE_HELLO, &message);
     message.hello.name = "";
     refuse(&message, BASE_PROTOCOL, "without a name");
+    static char *const names[] = {"n1\x1b[2J", "n\n1", "\xff", "n 1", "\xc2\x9b"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        message_sample(CLUSTER_MESSAGE_HELLO, &message);
+        message.hello.name = names[i];
+        refuse(&message, BASE_PROTOCOL, "a name that is not of letters, digits");
+    }
     message_sample(CLUSTER_MESSAGE_HELLO, &message);
     message.hello.worker_count = 0;
     refuse(&message, BASE_PROTOCOL, "without workers");
@@ -336,7 +342,7 @@ static void test_limits(void **state)
 static void test_plans_are_checked(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < 15; fault++) {
+    for (int fault = 0; fault < 16; fault++) {
         struct cluster_message message;
         message_sample(CLUSTER_MESSAGE_PREPARE, &message);
         struct join_plan *plan = message.prepare.plan;
@@ -395,6 +401,10 @@ static void test_plans_are_checked(void **state)
             words = "other columns than its rows";
             break;
         case 13:
+            plan->node[1].name[0] = '\x1b';
+            words = "node 1 has a name that is not of letters";
+            break;
+        case 14:
             plan->side[1].relation.generator.key_count = UINT64_MAX;
             words = "out of range";
             break;
