@@ -119,7 +119,9 @@ static enum base_status record_too_large(struct csv_scan *csv, struct base_error
                               " is not closed within the %u bytes a record may have",
                               csv->path, csv->stitch.line + csv->split.error_lines,
                               csv->stitch.offset + csv->split.error_at, SHUFFLE_ROW_BYTES_MAX);
-    if (result != CSV_OK)
+    /* Fields are missing because their record is not whole. */
+    const bool cut_short = result == CSV_FIELD_COUNT && csv->split.error_fields <= csv->split.columns;
+    if (result != CSV_OK && !cut_short)
         return split_error(csv, result, csv->stitch.line, csv->stitch.offset, error);
     return base_error_set(error, BASE_TOO_LARGE,
                           "%s:%" PRIu64 ": the record at byte %" PRIu64 " has more than the %u bytes a record may have",

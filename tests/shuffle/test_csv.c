@@ -399,6 +399,29 @@ static void test_late_texts(void **state)
     }
 }
 
+/* Of a record that is too large that is said, and not that its last fields are missing. */
+static void test_large_record_is_named(void **state)
+{
+    struct harness *harness = *state;
+    const size_t bytes = 20 << 20;
+    char *data = malloc(bytes);
+    assert_non_null(data);
+    memset(data, 'x', bytes);
+    memcpy(data, "a,b,c\n1,2,3\n4,", 14);
+    memcpy(data + bytes - 5, "y,z\n", 4);
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    struct text rows = {0};
+    assert_ok(harness_relation(harness_write(harness, "t.csv", data, bytes - 1), "a:string,b:string,c:string",
+                               &relation, &error));
+    const struct harness_scan how = {.morsel_bytes = 1 << 20};
+    assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_TOO_LARGE);
+    assert_text("t.csv:3: the record at byte 12 has more than the 16777216 bytes a record may have");
+    free(rows.data);
+    shuffle_relation_free(&relation);
+    free(data);
+}
+
 /* A quote left open early in a large file must not take memory for the whole of it. */
 static void test_open_quote_is_bounded(void **state)
 {
@@ -531,6 +554,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_late_texts, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_large_record_is_named, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_open_quote_is_bounded, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_large_field, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_wide_columns, harness_setup, harness_teardown),
