@@ -28,8 +28,9 @@ enum key {
     KEY_ENGINE,
     KEY_VERIFY,
     KEY_SOCKET,
-    KEY_SETTING,                  /* plus the setting's place in `settings` */
-    KEY_SOURCE = KEY_SETTING + 32 /* plus SOURCE_KEYS for the second source, plus the key within the source */
+    KEY_SETTING,                   /* plus the setting's place in `settings` */
+    KEY_SOURCE = KEY_SETTING + 32, /* plus SOURCE_KEYS for the second source, plus the key within the source */
+    OPTION_KEYS_END = 1 << 16      /* argp's own are above */
 };
 
 /* X(key, what follows the source's name, argument, help): what can be said of a source. */
@@ -362,10 +363,23 @@ static void hand_down(const struct argp_state *state)
     reader->handed_down = true;
 }
 
+/* An option with an empty value means neither its default nor everything. */
+static error_t refuse_empty(struct client_reader *reader, const struct argp_state *state)
+{
+    const char *word = state->argv[state->next - 1];
+    if (*word == '\0' && state->next > 1)
+        word = state->argv[state->next - 2];
+    base_error_set(reader->error, BASE_INVALID, "%.*s has an empty value: give it one, or leave the option away",
+                   (int)strcspn(word, "="), word);
+    return EINVAL;
+}
+
 /* The parser of all groups: an option is known where its group's table has it. */
 static error_t read_word(int key, char *text, struct argp_state *state)
 {
     struct client_reader *reader = state->input;
+    if (text != NULL && *text == '\0' && key >= KEY_COORDINATOR && key < OPTION_KEYS_END)
+        return refuse_empty(reader, state);
     switch (key) {
     case ARGP_KEY_INIT:
         hand_down(state);

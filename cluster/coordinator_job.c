@@ -461,6 +461,9 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
+    /* Of the sources, only what the request says of them is invalid. */
+    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_INVALID)
+        c->run->bad_request = true;
     coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
                      error->text);
 }

@@ -69,7 +69,9 @@ static enum base_status plan_find(const struct join_plan *plan, uint32_t side, c
     join_words_columns(schema, list, sizeof list);
     static const char *const inputs[2] = {"left input", "right input"};
     const char *where = plan->sides == 1 ? "input" : inputs[side];
-    return base_error_set(error, BASE_NOT_FOUND, "the %s has no column \"%s\"; its columns are %s", where, name, list);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_NOT_FOUND, "the %s has no column \"%s\"%s; its columns are %s", where, name,
+                          shuffle_schema_hint(schema, name, hint), list);
 }
 
 /* No input has a column `name`: says what each has. */
@@ -78,12 +80,14 @@ static enum base_status plan_find_nowhere(const struct join_plan *plan, const ch
     uint32_t column;
     if (plan->sides == 1)
         return plan_find(plan, 0, name, &column, error);
-    char left[200], right[200];
+    char left[200], right[200], hint[BASE_NEAREST_HINT_BYTES];
+    if (*shuffle_schema_hint(&plan->side[0].relation.schema, name, hint) == '\0')
+        shuffle_schema_hint(&plan->side[1].relation.schema, name, hint);
     join_words_columns(&plan->side[0].relation.schema, left, sizeof left);
     join_words_columns(&plan->side[1].relation.schema, right, sizeof right);
     return base_error_set(error, BASE_NOT_FOUND,
-                          "no input has a column \"%s\"; the columns of the left one are %s; of the right one %s", name,
-                          left, right);
+                          "no input has a column \"%s\"%s; the columns of the left one are %s; of the right one %s",
+                          name, hint, left, right);
 }
 
 static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint32_t column,

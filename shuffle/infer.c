@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "shuffle/content.h"
 #include "shuffle/csv_parse.h"
 #include "shuffle/relation.h"
 #include "shuffle/sample.h"
@@ -90,6 +91,28 @@ static enum base_status head_error(const struct head *head, const struct csv_spl
     }
 }
 
+/* Is the record, which is all of the file, what lines that end with CR alone come to? A CR is part of a line end before
+ * LF only, or else of a value: a file of one long record with CRs in it has been made for other readers. */
+static bool lines_end_with_cr(const struct head *head, const struct csv_split *split, enum csv_result result)
+{
+    if (!head->final || memchr(head->data, '\n', head->bytes) != NULL)
+        return false;
+    if (result == CSV_TEXT_BEHIND_QUOTE)
+        return head->data[head->start + split->error_at] == '\r';
+    for (uint32_t i = 0; i < head->fields; i++)
+        if (!head->field[i].quoted && memchr(head->field[i].data, '\r', head->field[i].bytes) != NULL)
+            return true;
+    return false;
+}
+
+static enum base_status cr_error(const struct head *head, struct base_error *error)
+{
+    return base_error_set(error, BASE_PARSE,
+                          "%s has no line end but CR, which is data here: convert it first, such as with "
+                          "tr '\\r' '\\n'",
+                          head->path);
+}
+
 /* Splits the first record of what was read. CSV_MORE: more must be read. */
 static enum csv_result split_head(struct head *head, const struct shuffle_csv_options *csv, bool final,
                                   struct csv_split *split)
@@ -118,11 +141,18 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
         if (status != BASE_OK)
             return status;
         head->final = head->bytes < want;
+        status = shuffle_content_check(head->path, &relation->csv, head->data, head->bytes, error);
+        if (status != BASE_OK)
+            goto refuse;
         struct csv_split split;
         enum csv_result result = split_head(head, &relation->csv, head->final, &split);
         if (result == CSV_OK && split.rows == 1) {
             head->record_end = head->start + split.consumed;
             head->fields = split.last_fields;
+            if (lines_end_with_cr(head, &split, result)) {
+                status = cr_error(head, error);
+                goto refuse;
+            }
             /* Only names are read from here; a record of values is split again, as it stands. */
             for (uint32_t i = 0; relation->csv.header && i < head->fields; i++)
                 if (head->field[i].doubled)
@@ -140,8 +170,11 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
         if (result == CSV_OK && split.rows == 0)
             status = base_error_set(error, BASE_PARSE, "%s holds nothing: a CSV file without rows still has a header",
                                     head->path);
+        else if (result == CSV_TEXT_BEHIND_QUOTE && lines_end_with_cr(head, &split, result))
+            status = cr_error(head, error);
         else
             status = head_error(head, &split, result, error);
+    refuse:
         free(head->data);
         head->data = NULL;
         return status;
@@ -224,15 +257,16 @@ static enum base_status name_columns(const struct head *head, bool header, struc
 /* Declarations --------------------------------------------------------------------------------------------------- */
 
 static enum base_status unknown_column(const char *path, const struct shuffle_schema *schema, const char *name,
-                                       const char *where, struct base_error *error)
+                                       const char *where, bool settled, struct base_error *error)
 {
-    char names[400] = "";
+    char names[400] = "", hint[BASE_NEAREST_HINT_BYTES];
     size_t used = 0;
     for (uint32_t i = 0; i < schema->count && used < sizeof names - 1; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", schema->field[i].name);
-    return base_error_set(error, BASE_NOT_FOUND,
-                          "%s declares column \"%s\", which the header of %s does not have: it has %s", where, name,
-                          path, names);
+    /* A declaration is the request's; a file is not. */
+    return base_error_set(error, settled ? BASE_INVALID : BASE_NOT_FOUND,
+                          "%s declares column \"%s\"%s, which the header of %s does not have: it has %s", where, name,
+                          shuffle_schema_hint(schema, name, hint), path, names);
 }
 
 /* Puts the declared types into schema, by name or, without a header, by position; where says who declared them. */
@@ -240,12 +274,13 @@ static enum base_status overlay(const char *path, bool header, const struct shuf
                                 bool settled, struct shuffle_schema *schema, bool *known, struct base_error *error)
 {
     if (!header && declared->count != schema->count)
-        return base_error_set(error, BASE_PARSE, "%s declares %u columns, but the first record of %s has %u fields",
-                              where, declared->count, path, schema->count);
+        return base_error_set(error, BASE_PARSE, "%s declares %u column%s, but the first record of %s has %u field%s",
+                              where, declared->count, declared->count == 1 ? "" : "s", path, schema->count,
+                              schema->count == 1 ? "" : "s");
     for (uint32_t i = 0; i < declared->count; i++) {
         const int found = header ? shuffle_schema_find(schema, declared->field[i].name) : (int)i;
         if (found < 0)
-            return unknown_column(path, schema, declared->field[i].name, where, error);
+            return unknown_column(path, schema, declared->field[i].name, where, settled, error);
         if (known[found] && !settled)
             continue;
         schema->field[found] = declared->field[i];
@@ -279,9 +314,8 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
         status = read_beginning(&file, 1 << 20, &text, &bytes, error);
         if (status != BASE_OK)
             break;
-        while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r' || text[bytes - 1] == ' '))
-            text[--bytes] = '\0';
         struct base_error cause;
+        shuffle_schema_join_lines((char *)text);
         status = shuffle_schema_parse((const char *)text, schema, &cause);
         free(text);
         if (status != BASE_OK)
@@ -329,7 +363,7 @@ static enum base_status look_at_files(const struct shuffle_relation *relation, c
 {
     sample_head(relation, first, sample);
     const bool header = relation->csv.header;
-    for (uint32_t f = 1; f < relation->file_count && (header || sample != NULL); f++) {
+    for (uint32_t f = 1; f < relation->file_count; f++) {
         struct head *head = malloc(sizeof *head);
         if (head == NULL)
             return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", relation->file[f].path);
@@ -364,6 +398,22 @@ static enum base_status infer_types(const struct shuffle_relation *relation, con
     return status;
 }
 
+/* Is an empty line all there is of the file? As its very last one it is no record, unless there is one column. */
+static bool head_is_blank(const struct head *head)
+{
+    return head->final && head->record_end == head->bytes && head->fields == 1 && head->field[0].bytes == 0 &&
+           !head->field[0].quoted;
+}
+
+/* The columns of a CSV file by name. A file without header and rows has those that are declared. */
+static enum base_status find_columns(const struct head *head, bool header, const struct shuffle_schema *declared,
+                                     struct shuffle_schema *schema, bool *known, struct base_error *error)
+{
+    if (header || declared == NULL || !head_is_blank(head))
+        return name_columns(head, header, schema, known, error);
+    return shuffle_schema_copy(declared, schema, error);
+}
+
 /* declared and file_schema may be NULL. */
 static enum base_status resolve_csv(struct shuffle_relation *relation, const struct shuffle_schema *declared,
                                     const struct shuffle_schema *file_schema, const char *where,
@@ -378,7 +428,7 @@ static enum base_status resolve_csv(struct shuffle_relation *relation, const str
     struct shuffle_schema schema = {0};
     bool known[SHUFFLE_COLUMNS_MAX] = {false};
     const bool header = relation->csv.header;
-    status = name_columns(head, header, &schema, known, error);
+    status = find_columns(head, header, declared != NULL ? declared : file_schema, &schema, known, error);
     if (status == BASE_OK && file_schema != NULL)
         status = overlay(head->path, header, file_schema, where, false, &schema, known, error);
     if (status == BASE_OK && declared != NULL)

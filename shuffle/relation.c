@@ -129,21 +129,36 @@ static enum base_status generated_schema(const struct shuffle_generator *generat
     return status == BASE_OK && payload.width > 0 ? shuffle_schema_append(schema, &payload, error) : status;
 }
 
+/* Of two words of one name neither may win unseen; `seen` has a bit for each that was there, the first for rows. */
+static enum base_status once(const struct word *word, uint32_t *seen, struct base_error *error)
+{
+    static const char *const names[] = {"rows", "row", "keys", "seed", "preload"};
+    for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (strcmp(word->name, names[i]) != 0)
+            continue;
+        if (*seen >> i & 1)
+            return base_error_set(error, BASE_INVALID, "gen: %s= is given twice: give it once", word->name);
+        *seen |= UINT32_C(1) << i;
+    }
+    return BASE_OK;
+}
+
 static enum base_status parse_gen(const char *text, struct shuffle_relation *relation, struct base_error *error)
 {
     struct shuffle_generator *generator = &relation->generator;
     *generator = (struct shuffle_generator){.row_bytes = 16, .seed = 1};
-    bool rows_given = false;
+    uint32_t seen = 0;
     for (const char *at = text; *at != '\0';) {
         struct word word = {.name = ""};
         enum base_status status = next_word(&at, &word, error);
         if (status == BASE_OK)
+            status = once(&word, &seen, error);
+        if (status == BASE_OK)
             status = parse_gen_word(&word, generator, error);
         if (status != BASE_OK)
             return status;
-        rows_given |= strcmp(word.name, "rows") == 0;
     }
-    if (!rows_given)
+    if (!(seen & 1))
         return base_error_set(error, BASE_INVALID, "gen: rows= is missing, such as gen:rows=16M,row=64");
     if (generator->keys == SHUFFLE_KEYS_STRIDE && generator->rows > UINT64_C(1) << 32)
         return base_error_set(error, BASE_INVALID,

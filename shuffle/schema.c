@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 
 static const struct {
     const char *text;
@@ -56,6 +57,15 @@ int shuffle_schema_find(const struct shuffle_schema *schema, const char *name)
         if (strcmp(schema->field[i].name, name) == 0)
             return (int)i;
     return -1;
+}
+
+const char *shuffle_schema_hint(const struct shuffle_schema *schema, const char *name,
+                                char hint[BASE_NEAREST_HINT_BYTES])
+{
+    struct base_nearest nearest = base_nearest_to(name, strlen(name));
+    for (uint32_t i = 0; i < schema->count; i++)
+        base_nearest_offer(&nearest, schema->field[i].name);
+    return base_nearest_hint(&nearest, "", hint);
 }
 
 static bool field_equal(const struct shuffle_field *a, const struct shuffle_field *b)
@@ -146,6 +156,29 @@ static bool find_type(const char *word, size_t bytes, enum shuffle_type *type)
     return false;
 }
 
+/* Words of other systems, and what they are here. */
+static const struct {
+    const char *word, *type;
+} type_synonyms[] = {
+    {"int", "int32"},    {"integer", "int32"},      {"bigint", "int64"},   {"long", "int64"},   {"smallint", "int16"},
+    {"tinyint", "int8"}, {"float", "float64"},      {"double", "float64"}, {"real", "float32"}, {"numeric", "decimal"},
+    {"text", "string"},  {"varchar", "string"},     {"char", "string"},    {"str", "string"},   {"bytes", "binary"},
+    {"blob", "binary"},  {"datetime", "timestamp"},
+};
+
+static const char *type_hint(const char *text, char hint[BASE_NEAREST_HINT_BYTES])
+{
+    const size_t bytes = strcspn(text, "(? ");
+    struct base_nearest nearest = base_nearest_to(text, bytes);
+    for (int i = 0; i < SHUFFLE_TYPE_COUNT; i++)
+        if (i != SHUFFLE_FIXED)
+            base_nearest_offer(&nearest, type_info[i].text);
+    for (size_t i = 0; i < sizeof type_synonyms / sizeof *type_synonyms; i++)
+        if (strlen(type_synonyms[i].word) == bytes && strncasecmp(type_synonyms[i].word, text, bytes) == 0)
+            nearest.word = type_synonyms[i].type;
+    return base_nearest_hint(&nearest, "", hint);
+}
+
 enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field *field, struct base_error *error)
 {
     struct shuffle_field parsed = *field;
@@ -153,12 +186,13 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
     while (*p == ' ')
         p++;
     const size_t word = strspn(p, "abcdefghijklmnopqrstuvwxyz0123456789");
+    char hint[BASE_NEAREST_HINT_BYTES];
     if (!find_type(p, word, &parsed.type))
         return base_error_set(error, BASE_PARSE,
-                              "type \"%s\" is unknown: it is one of bool, int8, int16, int32, int64, uint8, uint16, "
+                              "type \"%s\" is unknown%s: it is one of bool, int8, int16, int32, int64, uint8, uint16, "
                               "uint32, uint64, float32, float64, decimal(p,s), date, timestamp, string, binary, "
                               "binary(n), with '?' behind it when the column may be NULL",
-                              text);
+                              text, type_hint(p, hint));
     p += word;
     parsed.precision = parsed.scale = 0;
     parsed.width = type_info[parsed.type].width;
@@ -305,6 +339,28 @@ static char *put_name(char *to, const char *name)
     *to++ = '"';
     *to = '\0';
     return to;
+}
+
+void shuffle_schema_join_lines(char *text)
+{
+    const char *from = strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
+    char *to = text;
+    bool quoted = false, pending = false; /* a line end came, and what follows it may need a comma */
+    for (; *from != '\0'; from++) {
+        const bool blank = *from == ' ' || *from == '\t' || *from == '\r' || *from == '\n';
+        if (!quoted && blank && (to == text || pending || *from != ' ')) {
+            pending = pending || (*from == '\n' && to != text);
+            continue;
+        }
+        if (pending && to[-1] != ',' && *from != ',')
+            *to++ = ',';
+        pending = false;
+        quoted ^= *from == '"';
+        *to++ = *from;
+    }
+    while (to > text && (to[-1] == ' ' || to[-1] == ','))
+        to--;
+    *to = '\0';
 }
 
 char *shuffle_schema_format(const struct shuffle_schema *schema)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/nearest.h"
 #include "base/status.h"
 
 enum { SHUFFLE_COLUMNS_MAX = 512, SHUFFLE_NAME_BYTES_MAX = 128, SHUFFLE_DECIMAL_DIGITS_MAX = 38 };
@@ -74,6 +75,8 @@ enum base_status shuffle_schema_append(struct shuffle_schema *schema, const stru
 /* Parses "id:int64,name:string?,price:decimal(12,2)"; '?' means nullable; a name may be double-quoted ("" inside is a
  * quote). On error nothing is kept and the text names the field. */
 enum base_status shuffle_schema_parse(const char *text, struct shuffle_schema *schema, struct base_error *error);
+/* Makes one line of the text of a schema file: what line ends separate, commas do. Drops a byte order mark. */
+void shuffle_schema_join_lines(char *text);
 /* The same as text, parseable; malloc'ed, the caller frees. NULL when out of memory. */
 char *shuffle_schema_format(const struct shuffle_schema *schema);
 /* Parses one type such as "decimal(12,2)?" into type, nullable, precision, scale, width of *field. */
@@ -82,6 +85,9 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
 void shuffle_field_format_type(const struct shuffle_field *field, char *text);
 /* Index of the column of that exact name, or -1. */
 int shuffle_schema_find(const struct shuffle_schema *schema, const char *name);
+/* ` (did you mean "NAME"?)`, or "" when no column's name is near. Returns hint. */
+const char *shuffle_schema_hint(const struct shuffle_schema *schema, const char *name,
+                                char hint[BASE_NEAREST_HINT_BYTES]);
 /* Are names and types the same? Where they come from does not count. */
 bool shuffle_schema_equal(const struct shuffle_schema *a, const struct shuffle_schema *b);
 

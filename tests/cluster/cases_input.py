@@ -60,8 +60,24 @@ def missing_column(cluster):
                  says=['"nope"'])
     cluster.fail("join", "--left", good, "--right", good, "--on", "id=id", "--select", "id", code=2, says=['"id"'])
     cluster.fail("shuffle", "--in", good, "--by", "nope", code=2, says=['"nope"'])
+    cluster.fail("shuffle", "--in", good, "--by", "id", "--schema", "nope:int64", code=2, says=['"nope"', "id, name"])
+    cluster.fail("shuffle", "--in", good, "--by", "nane", code=2, says=['did you mean "name"'])
+    for word in ("--by", "--select", "--schema", "--out"):
+        words = ["shuffle", "--in", good] + (["--by", "id"] if word != "--by" else []) + [word, ""]
+        cluster.fail(*words, code=2, says=[word + " has an empty value"])
     cluster.fail("join", "--left", good, "--right", good, "--on", "id=name", code=2,
                  says=["column id (int64", "column name (string"])
+    runs(cluster)
+
+
+def other_formats(cluster):
+    """What is no CSV is named by its first bytes, and no job ends well without rows because of it."""
+    lab = cluster.lab
+    for name, data, says in (("utf16", "a,b\n1,2\n".encode("utf-16-be"), "UTF-16"), ("json", b'[{"a": 1}]\n', "JSON"),
+                             ("parquet", b"PAR1" + b"\0" * 60, "Parquet"), ("old-mac", b"a,b\r1,2\r", "CR")):
+        path = write(lab, "bad/%s.csv" % name, data)
+        for header in ("yes", "no"):
+            cluster.fail("shuffle", "--in", path, "--by", "c1", "--header", header, code=1, says=[path, says])
     runs(cluster)
 
 
@@ -322,5 +338,6 @@ def swapped_files(cluster):
 
 CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files),
          ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
+         ("other formats", other_formats),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
          ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]

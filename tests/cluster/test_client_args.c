@@ -193,6 +193,21 @@ static void wrong_words_are_named(void **state)
         {"shuffle --by k", "--in=SOURCE is missing"},
         {"shuffle --in /a --by k --schema k:int65", "--schema: "},
         {"shuffle --in /a --by k --header maybe", "--header=maybe"},
+        {"join --left /a --right /b --on a=b --select=", "--select has an empty value"},
+        {"join --left /a --right /b --on=", "--on has an empty value"},
+        {"join --left= --right /b --on a=b", "--left has an empty value"},
+        {"join --left /a --right /b --on a=b --out=", "--out has an empty value"},
+        {"join --left /a --right /b --on a=b --left-schema=", "--left-schema has an empty value"},
+        {"join --left /a --right /b --on a=b --right-delimiter=", "--right-delimiter has an empty value"},
+        {"join --left /a --right /b --on a=b --chunks=", "--chunks has an empty value"},
+        {"join --left /a --right /b --on a=b --socket=", "--socket has an empty value"},
+        {"join --left /a --right /b --on a=b --report=", "--report has an empty value"},
+        {"shuffle --in /a --by=", "--by has an empty value"},
+        {"nodes --coordinator=", "--coordinator has an empty value"},
+        {"nodes --key=", "--key has an empty value"},
+        {"bisect --seconds=", "--seconds has an empty value"},
+        {"bisect --html=", "--html has an empty value"},
+        {"doctor --interface=", "--interface has an empty value"},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         refuse(lines[i][0], lines[i][1]);

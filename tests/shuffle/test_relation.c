@@ -59,6 +59,9 @@ static void test_refused_words(void **state)
         {"gen:rows=1,keys=zipf:nan:5", "keys is unique, uniform:K"},
         {"gen:rows=5G,keys=stride", "at most 4294967296"},
         {"gen:rows=1,preload=yes", "preload is 0 or 1"},
+        {"gen:rows=10,rows=11", "rows= is given twice"},
+        {"gen:rows=10,row=16,seed=1,row=16", "row= is given twice"},
+        {"gen:keys=one,rows=10,keys=one", "keys= is given twice"},
         {"shared:", "names no file"},
         {"", "names no file"},
     };
@@ -255,6 +258,17 @@ static void test_declared(void **state)
     expect(harness, "time:utc\n1\n", NULL, "\"time:utc\":int64?");
     harness_write(harness, "t.csv.schema", "b:int8\r\n", 8);
     expect(harness, "a,b\n1,2\n", NULL, "a:int64?,b:int8");
+    static const char *const files[] = {"\xef\xbb\xbf"
+                                        "b:int8",
+                                        "a:int64?\nb:int8\n", "a:int64?,\r\nb:int8\r\n\r\n",
+                                        "\xef\xbb\xbf\na:int64?\n\n,  b:int8", "a:int64?\n\tb:int8"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        harness_write(harness, "t.csv.schema", files[i], strlen(files[i]));
+        expect(harness, "a,b\n1,2\n", NULL, "a:int64?,b:int8");
+    }
+    harness_write(harness, "t.csv.schema", "\"a\nb\":int8\nc:bool", 19);
+    expect(harness, "\"a\nb\",c\n1,true\n", NULL, "a\nb:int8,c:bool");
+    harness_write(harness, "t.csv.schema", "b:int8\r\n", 8);
     expect(harness, "a,b\n1,2\n", "b:string", "a:int64?,b:string");
     expect(harness, "a:int16,b:int16\n1,2\n", NULL, "a:int16,b:int16");
     harness_write(harness, "t.csv.schema", "z:int8\n", 7);
@@ -262,6 +276,10 @@ static void test_declared(void **state)
     harness_write(harness, "t.csv.schema", "nonsense\n", 9);
     expect(harness, "a,b\n1,2\n", NULL, "t.csv.schema: column \"nonsense\" lacks its type");
     expect(harness, "a,b\n1,2\n", "a:in", "type \"in\" is unknown");
+    expect(harness, "a,b\n1,2\n", "a:in64", "type \"in64\" is unknown (did you mean \"int64\"?)");
+    expect(harness, "a,b\n1,2\n", "a:varchar(10)?", "(did you mean \"string\"?)");
+    expect(harness, "a,b\n1,2\n", "a:Decimal(3,1)", "(did you mean \"decimal\"?)");
+    expect(harness, "a,b\n1,2\n", "a:geometry", "is unknown: it is one of");
 }
 
 static void test_bad_headers(void **state)
@@ -273,6 +291,7 @@ static void test_bad_headers(void **state)
     expect(harness, "a,\n\"b\n", NULL, "column 2 of the header has no name");
     expect(harness, "a,\"\nb\n", NULL, "t.csv:1: the quote at byte 2 is not closed");
     expect(harness, "\xef\xbb\xbf", NULL, "t.csv holds nothing");
+    expect(harness, "amount,number\n1,2\n", "amuont:int64", "column \"amuont\" (did you mean \"amount\"?)");
     struct text many = {0};
     for (int i = 0; i <= SHUFFLE_COLUMNS_MAX; i++)
         text_printf(&many, "c%d,", i);
@@ -294,11 +313,106 @@ static void test_without_header(void **state)
     assert_string_equal(text, "c1:int64?,c2:string?");
     free(text);
     assert_int_equal(shuffle_relation_resolve_schema(&relation, "a:int8", &error), BASE_PARSE);
-    assert_text("declares 1 columns, but the first record of");
+    assert_text("declares 1 column, but the first record of");
     assert_ok(shuffle_relation_resolve_schema(&relation, "a:int8,b:string", &error));
     assert_int_equal(shuffle_schema_find(&relation.schema, "b"), 1);
     free(path);
     shuffle_relation_free(&relation);
+}
+
+/* What is no CSV is named, wherever it is in the list of files, with a header and without. */
+static void test_other_formats(void **state)
+{
+    struct harness *harness = *state;
+    static const struct {
+        const char *data;
+        size_t bytes;
+        const char *words;
+    } cases[] = {
+#define CASE(data, words) {data, sizeof data - 1, words}
+        CASE("\x1f\x8b\x08\0\0\0", "is a gzip file by its first bytes, not CSV: unpack"),
+        CASE("PK\x03\x04....", "a zip file"),
+        CASE("\xfd"
+             "7zXZ\0..",
+             "an xz file"),
+        CASE("\x28\xb5\x2f\xfd....", "a zstd file"),
+        CASE("BZh91AY&SY...", "a bzip2 file"),
+        CASE("PAR1\x15\x04", "a Parquet file by its first bytes, not CSV: export"),
+        CASE("ARROW1\0\0", "an Arrow (Feather) file"),
+        CASE("\x7f"
+             "ELF\x02\x01",
+             "an ELF program"),
+        CASE("\xff\xfe"
+             "a\0\n\0",
+             "text in UTF-16"),
+        CASE("\xfe\xff"
+             "\0a\0\n",
+             "text in UTF-16"),
+        CASE("a\0,\0b\0\n\0"
+             "1\0,\0\x32\0\n\0",
+             "text in UTF-16"),
+        CASE("\0a\0,\0b\0\n\0\x31\0,\0\x32\0\n", "text in UTF-16"),
+        CASE("a\0\0\0\n\0\0\0", "text in UTF-32"),
+        CASE("\0\0\xfe\xff\0\0\0a\0\0\0\n", "text in UTF-32"),
+        CASE("{\"a\": 1}\n{\"a\": 2}\n", "is JSON by its first bytes"),
+        CASE("[\n  {\n    \"a\": 1\n  }\n]\n", "is JSON by its first bytes"),
+        CASE("a,b\r1,2\r3,4\r", "no line end but CR"),
+        CASE("\"a\",\"b\"\r1,2\r", "no line end but CR"),
+#undef CASE
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int how = 0; how < 4; how++) {
+            struct base_error error = {0};
+            struct shuffle_relation relation;
+            char *path;
+            harness_write(harness, "1.csv", "a,b\n1,2\n", 8);
+            harness_write(harness, how < 2 ? "1.csv" : "2.csv", cases[i].data, cases[i].bytes);
+            assert_ok(shuffle_relation_parse(harness->directory, &relation, &path, &error));
+            relation.csv.header = how % 2 == 0;
+            assert_ok(shuffle_relation_list(&relation, path, &error));
+            assert_int_equal(shuffle_relation_resolve_schema(&relation, NULL, &error), BASE_PARSE);
+            assert_text(cases[i].words);
+            assert_text(how < 2 ? "1.csv " : "2.csv ");
+            free(path);
+            shuffle_relation_free(&relation);
+        }
+    unlink(harness_write(harness, "1.csv", "x", 1));
+    unlink(harness_write(harness, "2.csv", "x", 1));
+    /* These look alike and are CSV. */
+    expect(harness, "BZh,b\n1,2\n", NULL, "BZh:int64?,b:int64?");
+    expect(harness, "PK,b\n1,2\n", NULL, "PK:int64?,b:int64?");
+    expect(harness, "[x],{y}\n1,2\n", NULL, "[x]:int64?,{y}:int64?");
+    expect(harness, "a,b\r", NULL, "a:string?,b:string?");
+    expect(harness, "a,\"b\rc\"", NULL, "a:string?,b\rc:string?");
+}
+
+/* A file that is one line end has no rows, unless there is one column: then a NULL. */
+static void test_one_line_end_without_header(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    static const char *const declared[] = {NULL, "a:int8?", "a:int8?,b:string?"};
+    static const char *const rows[] = {"-\n", "-\n", NULL};
+    for (int i = 0; i < 3; i++)
+        for (int crlf = 0; crlf < 2; crlf++) {
+            struct shuffle_relation relation;
+            struct text found = {0};
+            char *path;
+            harness_write(harness, "t.csv", "\r\n" + !crlf, 1 + (size_t)crlf);
+            assert_ok(shuffle_relation_parse(harness->directory, &relation, &path, &error));
+            relation.csv.header = false;
+            assert_ok(shuffle_relation_list(&relation, path, &error));
+            assert_ok(shuffle_relation_resolve_schema(&relation, declared[i], &error));
+            const struct harness_scan how = {.morsel_bytes = 100, .block_bytes = 64};
+            assert_ok(harness_scan(harness, &relation, &how, &found, &error));
+            if (rows[i] == NULL)
+                assert_int_equal(found.bytes, 0);
+            else
+                assert_string_equal(found.data, rows[i]);
+            free(found.data);
+            free(path);
+            shuffle_relation_free(&relation);
+        }
 }
 
 static void test_headers_must_agree(void **state)
@@ -410,6 +524,7 @@ int main(void)
         WITH_FILES(test_folders_in_folders), WITH_FILES(test_inference),
         WITH_FILES(test_declared),           WITH_FILES(test_bad_headers),
         WITH_FILES(test_without_header),     WITH_FILES(test_headers_must_agree),
+        WITH_FILES(test_other_formats),      WITH_FILES(test_one_line_end_without_header),
         WITH_FILES(test_fixed_files),        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_survey_apply),
     };
