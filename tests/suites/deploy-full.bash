@@ -183,7 +183,10 @@ assert report["rows"] == 1000 and report["workers"] == 6, report' "$WORK/report"
             lab deploy/cluster install --name other --hosts n02 --ssh "$LAB_SSH" &&
         cluster uninstall --hosts 'n[01-03]' --ssh "$LAB_SSH" --dry-run >"$WORK/said" &&
         grep -q "^n03: .*: uninstall $LAB" "$WORK/said" &&
-        cluster uninstall --hosts 'n[01-03]' --ssh "$LAB_SSH" && nothing_left || return 1
+        nsenter --mount --target "$(cat "$WORK/ssh/pid-n01")" touch /var/lib/millrace/coordinator/decision-7 &&
+        cluster uninstall --hosts 'n[01-03]' --ssh "$LAB_SSH" 2>"$WORK/said" && nothing_left &&
+        grep -q 'n01: decided, but not published yet' "$WORK/said" &&
+        nsenter --mount --target "$(cat "$WORK/ssh/pid-n01")" rm /var/lib/millrace/coordinator/decision-7 || return 1
     [ -z "$(find "$WORK"/private/*/upper "$WORK/config" -name '*millrace*' -type f)" ] || {
         find "$WORK"/private/*/upper "$WORK/config" -name '*millrace*'
         return 1
@@ -194,6 +197,7 @@ units_are_well()
 {
     local unit
     mkdir -p "$WORK/units"
+    mkdir -p "$WORK/units/millrace-node.service.d" && cp deploy/systemd/zero-copy.conf "$WORK/units/millrace-node.service.d"
     for unit in node coordinator; do
         # The programs need not be installed here to judge the unit.
         sed 's,/usr/local/bin/millraced,/bin/true,' "deploy/systemd/millrace-$unit.service" \
