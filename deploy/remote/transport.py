@@ -16,7 +16,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BOOT = 'IFS= read -r -d "" agent && eval "$agent"'
 # Never a question, no endless wait, and nothing of what people have for their own logins.
 SSH_OPTIONS = ("BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5", "ServerAliveCountMax=3",
-               "ClearAllForwardings=yes")
+               "ClearAllForwardings=yes", "ForwardAgent=no", "ForwardX11=no", "ForwardX11Trusted=no",
+               "GSSAPIDelegateCredentials=no", "Tunnel=no", "PermitLocalCommand=no", "RemoteCommand=none")
 DEADLINE_SECONDS = 120
 
 

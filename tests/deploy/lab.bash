@@ -34,6 +34,8 @@ Host *
     StrictHostKeyChecking yes
     HostKeyAlias millrace-lab
     KexAlgorithms curve25519-sha256
+    ForwardAgent yes
+    ForwardX11 yes
 CONFIG
     echo "millrace-lab $(cut -d ' ' -f 1,2 "$WORK/ssh/host.pub")" >"$WORK/ssh/known_hosts"
     LAB_SSH="ssh -F $WORK/ssh/config"
