@@ -115,6 +115,13 @@ process_trim_logs()
     done < <(find "$1" -maxdepth 1 -type f ! -name '*.1' ! -name '*.new' -size "+${LOG_BYTES_MAX}c" 2>/dev/null)
 }
 
+# decisions_pending FOLDER: how many results the coordinator whose state is in the folder has decided to publish and not
+# yet published everywhere. Only a coordinator with this folder can.
+decisions_pending()
+{
+    find "$1" -mindepth 1 -maxdepth 1 -name 'decision-*' 2>/dev/null | wc -l
+}
+
 # process_stop_all PIDFILE...: SIGTERM to all of them at once, SIGKILL to those that are still there after 5 s. Their
 # pid files go. False, after a message, when one outlives even that.
 process_stop_all()

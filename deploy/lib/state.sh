@@ -55,8 +55,18 @@ state_recall()
     exec {lock}<&-
 }
 
+# state_remove: removes all but decisions of the coordinator that are not carried out: the next `up` does that.
 state_remove()
 {
+    local pending
+    pending=$(decisions_pending "$STATE/coordinator")
+    if [ "$pending" -gt 0 ]; then
+        find "$STATE" -mindepth 1 -maxdepth 1 ! -name coordinator -exec rm -rf {} +
+        exec {cluster_lock}<&-
+        warn "decided, but not published yet: the results of $pending job(s); the coordinator's state is kept in" \
+            "$STATE/coordinator. The next up of cluster $NAME publishes them; to give them up, remove that folder"
+        return
+    fi
     rm -rf "$STATE"
     exec {cluster_lock}<&-
     rmdir "$(dirname "$STATE")" 2>/dev/null || true # stays while there are other clusters

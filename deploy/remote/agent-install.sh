@@ -81,7 +81,8 @@ install_start()
         fail 1 "$1 does not start: $(systemctl status --no-pager --lines=5 "$1" 2>&1)"
 }
 
-# agent_uninstall CLUSTER: also what a half-done install left. The user stays, for files may belong to it.
+# agent_uninstall CLUSTER: also what a half-done install left. The user stays, for files may belong to it, and the
+# coordinator's state while there are decisions in it that are not carried out.
 agent_uninstall()
 {
     local unit
@@ -93,6 +94,11 @@ agent_uninstall()
         rm -f "$INSTALL_UNITS/$unit.service"
     done
     systemctl daemon-reload || true
-    rm -rf "$INSTALL_ETC" /var/lib/millrace /etc/sysusers.d/millrace.conf "$INSTALL_UNITS"/millrace-*.new
+    if [ "$(decisions_pending /var/lib/millrace/coordinator)" -gt 0 ]; then
+        echo "kept=/var/lib/millrace/coordinator"
+    else
+        rm -rf /var/lib/millrace
+    fi
+    rm -rf "$INSTALL_ETC" /etc/sysusers.d/millrace.conf "$INSTALL_UNITS"/millrace-*.new
     rm -f /usr/local/bin/millrace /usr/local/bin/millraced /usr/local/bin/millrace.new /usr/local/bin/millraced.new
 }

@@ -87,6 +87,7 @@ agent_prepare()
     echo "folder=$FOLDER"
     echo "address=$(agent_address "$1")"
     echo "cores=$(nproc)"
+    echo "uid=$(id -u)"
     echo "millrace=$(agent_sum "$bin/millrace")"
     echo "millraced=$(agent_sum "$bin/millraced")"
     agent_states
@@ -227,6 +228,11 @@ agent_down()
     shopt -s nullglob
     rm -f "$FOLDER"/pids/*.new
     process_stop_all "$FOLDER"/pids/* || exit 1
+    if [ "$(decisions_pending "$FOLDER/coordinator")" -gt 0 ]; then
+        find "$FOLDER" -mindepth 1 -maxdepth 1 ! -name coordinator -exec rm -rf {} +
+        echo "kept=$FOLDER/coordinator"
+        return 0
+    fi
     rm -rf "$FOLDER"
     while file=${file%/*} && [ -n "$file" ] && [[ $file == */millrace* ]]; do
         rmdir "$file" 2>/dev/null || break # stays while there are other nodes or clusters

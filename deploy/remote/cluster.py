@@ -30,6 +30,14 @@ def failed(results):
     return [host for hosts in groups.values() for host in hosts]
 
 
+def tell_kept(results, who):
+    """Says where the state of a coordinator was kept because of decisions that are not carried out."""
+    for host, result in results.items():
+        if "kept" in result.values:
+            warn(f"{host.name}: decided, but not published yet: results of jobs; the coordinator's state is kept there in"
+                 f" {result.values['kept']}. {who[0].upper()}{who[1:]} publishes them; to give them up, remove that folder")
+
+
 def sums(folder):
     """{program: SHA-256} of the programs here."""
     found = {}
@@ -135,6 +143,10 @@ class Cluster:
                 self.record["folders"][host.name] = result.values["folder"]
                 if self.record["via"] == "slurm":  # of the step, which may not have all of its machine
                     self.record["cores"][host.name] = int(result.values["cores"])
+            root = [host.name for host, result in results.items() if result.values["uid"] == "0"]
+            if fresh and root:
+                warn(f"{fold(root)}: the daemons run as root there, and who has the cluster's key can read and write"
+                     " every file: log in as another user (USER@HOST), or let install give them one")
             self.set_addresses({host: result.values["address"] for host, result in results.items()})
             self.store.save(self.record)
         return results
@@ -330,6 +342,7 @@ class Cluster:
                 return
         results = self.transport.each(self.hosts, lambda host: self.transport.run(host, "down"))
         left += failed(results)
+        tell_kept(results, f"the next up of cluster {self.name}")
         if left and not forget:
             raise Failure(1, f"cluster {self.name} may still run on {fold([host.name for host in left])}; repeat down"
                              " when they answer, or --forget them")

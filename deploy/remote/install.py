@@ -5,7 +5,7 @@ import os
 import secrets
 import time
 
-from cluster import PROGRAMS, failed, sums
+from cluster import PROGRAMS, failed, sums, tell_kept
 from hosts import fold
 from transport import Failure, say
 
@@ -72,8 +72,9 @@ def install(cluster, timeout):
 
 
 def uninstall(cluster):
-    left = failed(cluster.transport.each(cluster.hosts, lambda host: cluster.transport.run(
-        host, "uninstall", cluster.name)))
+    results = cluster.transport.each(cluster.hosts, lambda host: cluster.transport.run(host, "uninstall", cluster.name))
+    left = failed(results)
+    tell_kept(results, "a new install")
     if left:
         raise Failure(1, f"not uninstalled from {fold([host.name for host in left])}: repeat it")
     if not cluster.dry_run:

@@ -203,6 +203,17 @@ restarts_and_shows_logs()
         [ -s "$WORK/run-$1/run.json" ] && expect 2 cluster run a --folder "$WORK/run-$1" -- nodes && cluster down a
 }
 
+# What the coordinator decided to publish is not thrown away by down.
+keeps_decisions()
+{
+    local folder
+    cluster up a --nodes 2 --via "$1" && folder=$(state_of a) && touch "$folder/coordinator/decision-7" &&
+        cluster down a 2>"$WORK/said" && grep -qF "kept in $folder/coordinator." "$WORK/said" &&
+        [ "$(ls -A "$folder")" = coordinator ] && cluster down a && [ -e "$folder/coordinator/decision-7" ] &&
+        rm "$folder/coordinator/decision-7" && cluster up a --nodes 2 --via "$1" && cluster down a &&
+        nothing_left "$PREFIX-a"
+}
+
 # A log that grew is cut when a command meets it, and what its daemon logs from then on is in it.
 bounds_logs()
 {
@@ -470,6 +481,7 @@ for kind in $KINDS; do
     check "$kind: an interrupt ends a run, however early it comes" hears_every_interrupt "$kind"
     check "$kind: up mends what has ended" mends_a_dead_node "$kind"
     check "$kind: restart, logs in one stream, and the record of a run" restarts_and_shows_logs "$kind"
+    check "$kind: down keeps decisions that are not carried out" keeps_decisions "$kind"
     check "$kind: a log that grew is cut" bounds_logs "$kind"
     check "$kind: --dry-run only says what would be done" only_says "$kind"
     check "$kind: up says who is not ready, down ends the rest" tells_who_is_not_ready "$kind"
