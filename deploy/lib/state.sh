@@ -18,6 +18,10 @@ state_find()
         STATE_ROOT=/run/millrace
     else
         STATE_ROOT=/tmp/millrace-$EUID
+        # What is there says which programs are run: it must not be another user's.
+        if [ -e "$STATE_ROOT" ] || [ -L "$STATE_ROOT" ]; then
+            state_check_folder "$STATE_ROOT"
+        fi
     fi
     STATE=$STATE_ROOT/$1
 }
@@ -26,7 +30,12 @@ state_find()
 state_make_folder()
 {
     mkdir -m 0700 "$1" 2>/dev/null || [ -d "$1" ] || fail 1 "cannot make the folder $1"
-    { [ -O "$1" ] && [ ! -L "$1" ]; } || fail 1 "$1 is not a folder of this user: remove it, or set XDG_RUNTIME_DIR"
+    state_check_folder "$1"
+}
+
+state_check_folder()
+{
+    { [ -O "$1" ] && [ -d "$1" ] && [ ! -L "$1" ]; } || fail 1 "$1 is not a folder of this user: remove it, or set XDG_RUNTIME_DIR"
 }
 
 # state_lock NAME: sets STATE, makes the folder and locks it until the script ends or calls state_remove.

@@ -29,7 +29,10 @@ def root():
         return os.path.join(runtime, "millrace")
     if os.access("/run", os.W_OK):
         return "/run/millrace"
-    return f"/tmp/millrace-{os.getuid()}"
+    path = f"/tmp/millrace-{os.getuid()}"
+    if os.path.lexists(path):
+        _check_folder(path)
+    return path
 
 
 def _make_folder(path):
@@ -39,6 +42,11 @@ def _make_folder(path):
         pass
     except OSError as error:
         raise Failure(1, f"cannot make the folder {path}: {error.strerror}") from None
+    _check_folder(path)
+
+
+def _check_folder(path):
+    """What is there says which programs are run: it must not be another user's."""
     found = os.lstat(path)
     if found.st_uid != os.getuid() or not os.path.isdir(path) or os.path.islink(path):
         raise Failure(1, f"{path} is not a folder of this user: remove it, or set XDG_RUNTIME_DIR")

@@ -249,16 +249,13 @@ def agrees_with_iperf3():
 def engines_together():
     """Two engines in one report, each with a whole run; two workers per node and streams between all of them."""
     with Cluster("--link", "500mbit", "--workers", "2", nodes=3) as cluster:
-        page = f"/tmp/{cluster.name}.html"
-        try:
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.html")
             report = cluster.bisect(
                 "--seconds", "0.1", "--engine", "epoll,uring", "--streams", "4", "--html", page
             )
             with open(page, encoding="utf-8") as file:
                 text = file.read()
-        finally:
-            if os.path.exists(page):
-                os.unlink(page)
         expect([run["engine"] for run in report["runs"]] == ["epoll", "uring"], str(report["runs"])[:300])
         for run in report["runs"]:
             sound(run, 6 + 3 + 3 + 1 + 3 + 3 + 3 + 4)

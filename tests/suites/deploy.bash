@@ -390,6 +390,35 @@ makes_data()
         [ "$(wc -l <"$WORK/one/depends.csv")" -eq 288001 ] && [ "$(wc -l <"$WORK/one/packages.csv")" -eq 64001 ]
 }
 
+# In a folder that others can write, nothing that they put there is followed or written to.
+follows_no_links()
+{
+    local folder=$WORK/open/data
+    mkdir -m 1777 "$WORK/open" && mkdir "$folder" && echo mine >"$WORK/victim" && ln -s "$WORK/victim" "$folder/packages.csv" &&
+        ln "$WORK/victim" "$folder/depends.csv" && deploy/make-package-data --generate "$folder" >/dev/null &&
+        [ "$(cat "$WORK/victim")" = mine ] && [ ! -L "$folder/packages.csv" ] &&
+        [ "$(find "$folder" -type f | wc -l)" -eq 2 ] || return 1
+    [ "$(id -u)" -eq 0 ] || return 0
+    # Another user's folder, and another user's link to one of ours.
+    chown -h 65534 "$folder" && ln -s "$WORK" "$WORK/open/link" && chown -h 65534 "$WORK/open/link" &&
+        expect 1 deploy/make-package-data --generate "$folder" && expect 1 deploy/make-package-data --generate "$WORK/open/link" &&
+        [ ! -e "$WORK/packages.csv" ]
+}
+
+# Records that another user left where ours would be are not believed: they say which programs are run.
+believes_no_records_of_others()
+{
+    local fake=/tmp/millrace-65533
+    [ "$(id -u)" -eq 0 ] && [ ! -e "$fake" ] || return 0
+    mkdir -p "$fake/$PREFIX-a" && printf 'via=loopback\nbin=%s\nnodes=1\nsubnet=1\ncoordinator=127.0.0.1:1\n' "$WORK/fake" \
+        >"$fake/$PREFIX-a/settings" && mkdir "$WORK/fake" && printf '#!/bin/sh\necho taken over\n' >"$WORK/fake/millrace" &&
+        chmod -R a+rX "$WORK" "$fake" && chmod 0755 "$WORK/fake/millrace" || return 1
+    setpriv --reuid 65533 --clear-groups env -u XDG_RUNTIME_DIR bash deploy/cluster run --name "$PREFIX-a" -- version \
+        >"$WORK/said" 2>&1 || true
+    rm -r "$fake"
+    ! grep 'taken over' "$WORK/said" && grep -q 'not a folder of this user' "$WORK/said"
+}
+
 # leaves_no_files COMMAND...: runs it with a TMPDIR of its own, which must be empty afterwards. COMMAND's exit code, or
 # 99, which no command has, when something was left.
 leaves_no_files()
@@ -471,6 +500,8 @@ leaves_a_veth_alone()
 check "wrong words are refused with 2" refuses_nonsense
 check "links that make no sense are refused with 2" refuses_links
 check "generated data depends on the seed alone" makes_data
+check "data is written over no link and into nobody else's folder" follows_no_links
+check "records that another user left are not believed" believes_no_records_of_others
 check "tune-nic: made-up cards, each step refused, killed at each change, and put back" python3 -B tests/deploy/test_tune.py
 check "tune-nic: a real interface that cannot is left alone" leaves_a_veth_alone
 for kind in $KINDS; do
