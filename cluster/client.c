@@ -1,6 +1,6 @@
-/* One poll over the connection and the signals; everything that waits has a deadline, except a running job, whose
- * connection is kept alive by the kernel: a coordinator that died without a word is noticed within
- * CLIENT_ALIVE_SECONDS. */
+/* One poll over the connection and the signals; everything that waits has a deadline, except a running job. While it
+ * waits for one, the client asks the coordinator for signs of life (BEAT), and leaves when there are none: the kernel's
+ * keepalive notices machines that are gone, but not a process that is stopped. */
 #include "cluster/client.h"
 
 #include <errno.h>
@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/link.h"
+#include "cluster/liveness.h"
 #include "cluster/progress.h"
 
 /* A coordinator with a crowd of strangers at its door may throw out one who was about to prove its key. */
@@ -27,6 +28,8 @@ struct cluster_client {
     struct cluster_link *link;
     int signal_fd; /* -1: signals do what they always do */
     uint32_t nodes_expected;
+    uint64_t heard_ns, beat_ns; /* last word of the coordinator; when to ask for one */
+    uint64_t silence_ns;        /* it may keep silent; 0: there is a deadline instead */
 };
 
 /* What one wait ended with, besides errors. */
@@ -43,7 +46,9 @@ enum cluster_exit cluster_client_exit(const struct cluster_report *report)
 
 static int poll_milliseconds(const struct cluster_client *client, uint64_t now_ns, uint64_t deadline_ns)
 {
-    const uint64_t until_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(client->link));
+    uint64_t until_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(client->link));
+    if (client->silence_ns > 0)
+        until_ns = base_min_u64(until_ns, base_min_u64(client->beat_ns, client->heard_ns + client->silence_ns));
     if (until_ns <= now_ns)
         return 0;
     /* Rounded up, so that the deadline has passed when poll says so. */
@@ -56,6 +61,36 @@ static bool take_signal(const struct cluster_client *client)
     return client->signal_fd >= 0 && read(client->signal_fd, &info, sizeof info) == (ssize_t)sizeof info;
 }
 
+/* Asks the coordinator for a sign of life when it is time, and notices that it gives none. */
+static enum base_status beat(struct cluster_client *client, uint64_t now_ns, struct base_error *error)
+{
+    if (client->silence_ns == 0)
+        return BASE_OK;
+    if (now_ns >= client->heard_ns + client->silence_ns)
+        return base_error_set(error, BASE_TIMEOUT, "the coordinator at %s was silent for %.0f s: is it stopped?",
+                              cluster_link_peer(client->link), (double)(now_ns - client->heard_ns) / 1e9);
+    if (now_ns < client->beat_ns)
+        return BASE_OK;
+    const struct cluster_message message = {.kind = CLUSTER_MESSAGE_BEAT};
+    client->beat_ns = now_ns + CLUSTER_CLIENT_BEAT_NS;
+    return cluster_link_send(client->link, &message, now_ns, error);
+}
+
+/* The next message that is more than a sign of life. BASE_BUSY: none now. */
+static enum base_status client_receive(struct cluster_client *client, struct cluster_message *message,
+                                       struct base_error *error)
+{
+    for (;;) {
+        const enum base_status status = cluster_link_receive(client->link, message, error);
+        if (status != BASE_OK)
+            return status;
+        client->heard_ns = base_clock_now_ns();
+        if (message->kind != CLUSTER_MESSAGE_BEAT)
+            return BASE_OK;
+        cluster_message_free(message);
+    }
+}
+
 /* Waits for a message or a signal; a message that is there already comes first. */
 static enum base_status client_wait(struct cluster_client *client, uint64_t deadline_ns, enum client_event *event,
                                     struct cluster_message *message, struct base_error *error)
@@ -63,7 +98,7 @@ static enum base_status client_wait(struct cluster_client *client, uint64_t dead
     struct base_error end = {0}; /* of the connection: what came before it still counts */
     bool signalled = false;
     for (;;) {
-        const enum base_status status = cluster_link_receive(client->link, message, error);
+        enum base_status status = client_receive(client, message, error);
         *event = CLIENT_MESSAGE;
         if (status != BASE_BUSY)
             return status;
@@ -80,13 +115,19 @@ static enum base_status client_wait(struct cluster_client *client, uint64_t dead
             return base_error_set(error, BASE_TIMEOUT,
                                   "the coordinator at %s does not answer; is it a millraced, is it stopped?",
                                   cluster_link_peer(client->link));
+        status = beat(client, now_ns, error);
+        if (status != BASE_OK)
+            return status;
+        const int timeout_ms = poll_milliseconds(client, now_ns, deadline_ns);
         const uint32_t interest = cluster_link_interest(client->link);
         struct pollfd fds[] = {
             {.fd = cluster_link_fd(client->link),
              .events = (short)((interest & EPOLLIN ? POLLIN : 0) | (interest & EPOLLOUT ? POLLOUT : 0))},
             {.fd = client->signal_fd, .events = POLLIN}};
-        if (poll(fds, 2, poll_milliseconds(client, now_ns, deadline_ns)) < 0 && errno != EINTR)
+        if (poll(fds, 2, timeout_ms) < 0 && errno != EINTR)
             return base_error_set_errno(error, errno, "poll");
+        /* Were we stopped ourselves? */
+        client->heard_ns += cluster_pause_ns(now_ns + (uint64_t)timeout_ms * BASE_NS_PER_MS, base_clock_now_ns());
         signalled = fds[1].revents != 0; /* acted on after what was sent before the signal */
         (void)cluster_link_ready(client->link, base_clock_now_ns(), &end);
     }
@@ -267,6 +308,7 @@ static enum base_status on_signal(struct cluster_client *client, struct run *run
                               (unsigned long long)run->job);
     fprintf(stderr, "millrace: cancelling job %llu; once more leaves at once\n", (unsigned long long)run->job);
     run->cancelled = true;
+    client->silence_ns = CLUSTER_CLIENT_LEAVING_SILENCE_NS;
     run->deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_CANCEL_NS;
     const struct cluster_message message = {.kind = CLUSTER_MESSAGE_CANCEL, .job = run->job};
     return cluster_link_send(client->link, &message, base_clock_now_ns(), error);
@@ -281,6 +323,8 @@ static enum base_status on_message(struct cluster_client *client, struct run *ru
     case CLUSTER_MESSAGE_ACCEPTED:
         run->job = message->job;
         run->deadline_ns = UINT64_MAX;
+        client->silence_ns = CLUSTER_CLIENT_SILENCE_NS;
+        client->beat_ns = client->heard_ns + CLUSTER_CLIENT_BEAT_NS;
         break;
     case CLUSTER_MESSAGE_PROGRESS:
         if (!run->cancelled)
@@ -342,6 +386,7 @@ enum base_status cluster_client_run_watched(struct cluster_client *client, const
             break;
         status = BASE_OK;
     }
+    client->silence_ns = 0;
     cluster_progress_clear(&run.bar);
     if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED && !run.watch_failed) {
         const struct base_error cause = *error;

@@ -25,6 +25,11 @@ enum cluster_exit {
 #define CLUSTER_CLIENT_ANSWER_NS (UINT64_C(5) * 1000000000)
 /* A cancelled job is waited for this long. */
 #define CLUSTER_CLIENT_CANCEL_NS (UINT64_C(10) * 1000000000)
+/* While a job waits or runs the coordinator is asked this often for a sign of life, and given up when it gave none for
+ * this long; sooner when somebody wants to leave. */
+#define CLUSTER_CLIENT_BEAT_NS (UINT64_C(1) * 1000000000)
+#define CLUSTER_CLIENT_SILENCE_NS (UINT64_C(5) * 1000000000)
+#define CLUSTER_CLIENT_LEAVING_SILENCE_NS (UINT64_C(2) * 1000000000)
 
 struct cluster_client;
 

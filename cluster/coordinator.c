@@ -293,6 +293,9 @@ static void client_message(struct cluster_coordinator *c, uint64_t peer, struct 
     case CLUSTER_MESSAGE_CANCEL:
         client_cancel(c, peer, message->job);
         break;
+    case CLUSTER_MESSAGE_BEAT:
+        coordinator_send(c, peer, CLUSTER_MESSAGE_BEAT, 0)->beat.sequence = message->beat.sequence;
+        break;
     default:
         client_drop(c, peer);
         break;

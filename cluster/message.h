@@ -3,7 +3,7 @@
  *
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
- *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER
+ *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT
  *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, COMMIT, PUBLISH, RELEASE; says RESOLVED,
  * STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of connections, which are
  * nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A job that measures the

@@ -2,6 +2,7 @@
 #include "cluster/client.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,8 @@
 
 #include "base/clock.h"
 #include "cluster/link.h"
+
+#define LIMIT_NS (120 * BASE_NS_PER_S) /* only a hang waits for so long */
 
 /* The coordinator's thread: accepts one connection and runs a script on it. It must not use cmocka's checks: what it
  * saw is checked by the test. */
@@ -42,8 +45,12 @@ static enum cluster_message_kind hear(struct server *server, struct cluster_link
 {
     struct cluster_message message;
     struct base_error error;
-    if (cluster_link_wait(link, base_clock_now_ns() + 5 * BASE_NS_PER_S, &message, &error) != BASE_OK)
-        return CLUSTER_MESSAGE_COUNT;
+    do {
+        if (cluster_link_wait(link, base_clock_now_ns() + LIMIT_NS, &message, &error) != BASE_OK)
+            return CLUSTER_MESSAGE_COUNT;
+        if (message.kind == CLUSTER_MESSAGE_BEAT) /* a client that has waited for a second */
+            say(link, &message);
+    } while (message.kind == CLUSTER_MESSAGE_BEAT);
     const enum cluster_message_kind kind = message.kind;
     if (kind == CLUSTER_MESSAGE_SUBMIT)
         server->seen_on = strdup(message.submit.on);
@@ -101,7 +108,7 @@ static void listen_somewhere(struct server *server)
     assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
     assert_int_equal(net_listen(&any, 1, &server->listener, &bound, &error), BASE_OK);
     /* The script's thread waits for its client, but not for ever. */
-    const struct timeval limit = {.tv_sec = 5};
+    const struct timeval limit = {.tv_sec = LIMIT_NS / BASE_NS_PER_S};
     assert_int_equal(setsockopt(server->listener, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit), 0);
     const int flags = fcntl(server->listener, F_GETFL);
     assert_int_equal(fcntl(server->listener, F_SETFL, flags & ~O_NONBLOCK), 0);
@@ -333,6 +340,77 @@ static void control_c_cancels_and_waits(void **state)
     stop(&server);
 }
 
+/* A coordinator that is stopped while a job runs. */
+static void stopped_script(struct server *server, struct cluster_link *link)
+{
+    say_accepted(server, link);
+    struct pollfd end = {.fd = cluster_link_fd(link), .events = POLLRDHUP};
+    server->left = poll(&end, 1, LIMIT_NS / BASE_NS_PER_MS) > 0;
+}
+
+static void a_silent_coordinator_is_left(void **state)
+{
+    (void)state;
+    struct server server;
+    struct cluster_message report;
+    struct base_error error;
+    start(&server, stopped_script);
+    assert_int_equal(run(&server, &report, &error), BASE_TIMEOUT);
+    stop(&server);
+    assert_true(server.left);
+    assert_non_null(strstr(error.text, "job 7"));
+    assert_non_null(strstr(error.text, "silent for 5 s"));
+}
+
+static void stopped_then_interrupted_script(struct server *server, struct cluster_link *link)
+{
+    say_accepted(server, link);
+    kill(getpid(), SIGINT);
+    struct pollfd end = {.fd = cluster_link_fd(link), .events = POLLRDHUP};
+    server->left = poll(&end, 1, LIMIT_NS / BASE_NS_PER_MS) > 0;
+}
+
+static void a_silent_coordinator_is_left_sooner_with_control_c(void **state)
+{
+    (void)state;
+    struct server server;
+    struct cluster_message report;
+    struct base_error error;
+    start(&server, stopped_then_interrupted_script);
+    assert_int_equal(run(&server, &report, &error), BASE_TIMEOUT);
+    stop(&server);
+    assert_true(server.left);
+    assert_non_null(strstr(error.text, "silent for 2 s"));
+}
+
+/* A job that runs for longer than a coordinator may keep silent, and tells nothing meanwhile. */
+static void long_script(struct server *server, struct cluster_link *link)
+{
+    say_accepted(server, link);
+    for (int beats = 0; beats < 7; beats++) {
+        struct cluster_message message;
+        struct base_error error;
+        if (cluster_link_wait(link, base_clock_now_ns() + LIMIT_NS, &message, &error) != BASE_OK ||
+            message.kind != CLUSTER_MESSAGE_BEAT)
+            return;
+        say(link, &message);
+    }
+    say_report(link, BASE_OK, "");
+}
+
+static void a_long_job_is_waited_for(void **state)
+{
+    (void)state;
+    struct server server;
+    struct cluster_message report;
+    struct base_error error;
+    start(&server, long_script);
+    assert_int_equal(run(&server, &report, &error), BASE_OK);
+    assert_int_equal(report.report.rows, 42);
+    cluster_message_free(&report);
+    stop(&server);
+}
+
 static void deaf_script(struct server *server, struct cluster_link *link)
 {
     say_accepted(server, link);
@@ -412,6 +490,9 @@ int main(void)
         cmocka_unit_test(pushed_out_is_not_given_up),
         cmocka_unit_test(a_wrong_message_is_an_error),
         cmocka_unit_test(nobody_listens),
+        cmocka_unit_test(a_silent_coordinator_is_left),
+        cmocka_unit_test(a_silent_coordinator_is_left_sooner_with_control_c),
+        cmocka_unit_test(a_long_job_is_waited_for),
         cmocka_unit_test(control_c_cancels_and_waits),
         cmocka_unit_test(control_c_twice_leaves),
         cmocka_unit_test(a_signal_before_acceptance_leaves),
