@@ -10,6 +10,7 @@ struct cluster_shell_config {
     const char *state_folder;
     uint32_t nodes_expected;   /* 0: any */
     const struct net_key *key; /* that nodes and clients must have; NULL: none; borrowed */
+    bool open_to_all;          /* no key is wanted */
 };
 
 /* Runs until SIGTERM or SIGINT (BASE_OK: all jobs ended, nodes told) or an error. */

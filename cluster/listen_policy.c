@@ -34,17 +34,25 @@ static bool in_own_namespace(void)
     return in;
 }
 
-enum base_status cluster_listen_allowed(const struct net_address *address, bool has_key, struct base_error *error)
+enum base_status cluster_listen_allowed(const struct net_address *address, bool has_key, bool open_to_all,
+                                        struct base_error *error)
 {
-    if (has_key || is_loopback(address) || in_own_namespace())
+    if (has_key)
         return BASE_OK;
     char text[64];
     net_address_format(address, text);
+    if (!open_to_all)
+        return base_error_set(error, BASE_DENIED,
+                              "will not listen on %s without a key: whoever can connect, every user of this machine "
+                              "too, could read and write files with this daemon's rights. Make a key with `millrace "
+                              "key FILE', copy it to every machine of the cluster and start all with --key=FILE",
+                              text);
+    if (is_loopback(address) || in_own_namespace())
+        return BASE_OK;
     return base_error_set(error, BASE_DENIED,
-                          "will not listen on %s without a key, because anybody could connect: make one with `millrace "
-                          "key FILE', copy it to every machine of the cluster and start all with --key=FILE. Without "
-                          "a key, loopback addresses (127.0.0.1, ::1) and the network namespaces of a local cluster "
-                          "(" LISTEN_NAMESPACES ", made by deploy/cluster) are allowed",
+                          "will not listen on %s without a key, also with --open-to-all: that opens loopback addresses "
+                          "(127.0.0.1, ::1) and the network namespaces of a local cluster (" LISTEN_NAMESPACES
+                          ") only. Make a key with `millrace key FILE' and start all daemons with --key=FILE",
                           text);
 }
 

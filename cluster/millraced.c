@@ -35,7 +35,8 @@ enum daemon_option {
     OPTION_PORTS,
     OPTION_AREA,
     OPTION_PIECE,
-    OPTION_KEY
+    OPTION_KEY,
+    OPTION_OPEN
 };
 
 struct arguments {
@@ -84,6 +85,9 @@ static error_t parse_coordinator(int key, char *value, struct argp_state *state)
         return 0;
     case OPTION_NODES:
         arguments->coordinator.nodes_expected = (uint32_t)parse_number(state, "--nodes", value, CLUSTER_NODES_MAX);
+        return 0;
+    case OPTION_OPEN:
+        arguments->coordinator.open_to_all = true;
         return 0;
     case OPTION_KEY:
         arguments->key = value;
@@ -192,6 +196,9 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
         node->place.piece_bytes = parse_piece(state, value);
         arguments->has_card = true;
         return 0;
+    case OPTION_OPEN:
+        node->open_to_all = true;
+        return 0;
     case OPTION_KEY:
         arguments->key = value;
         return 0;
@@ -213,11 +220,15 @@ static error_t parse_node(int key, char *value, struct argp_state *state)
 }
 
 /* The same for both. */
+#define OPEN_OPTION                                                                                                    \
+    {                                                                                                                  \
+        "open-to-all", OPTION_OPEN, NULL, 0,                                                                           \
+            "run without a key: every user of this machine gets this daemon's rights; loopback addresses only", 0      \
+    }
 #define KEY_OPTION                                                                                                     \
     {                                                                                                                  \
         "key", OPTION_KEY, "FILE", 0,                                                                                  \
-            "the cluster's key, which all who connect must have too (default: $" CLUSTER_KEY_VARIABLE ", else none)",  \
-            0                                                                                                          \
+            "the cluster's key, which all who connect must have too (default: $" CLUSTER_KEY_VARIABLE ")", 0           \
     }
 
 static const struct argp_option coordinator_options[] = {
@@ -225,6 +236,7 @@ static const struct argp_option coordinator_options[] = {
     {"state", OPTION_STATE, "FOLDER", 0, "where decisions and job numbers are kept; made if it does not exist", 0},
     {"nodes", OPTION_NODES, "N", 0, "run jobs only when N nodes are here (default: with whoever is here)", 0},
     KEY_OPTION,
+    OPEN_OPTION,
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
 
@@ -245,6 +257,7 @@ static const struct argp_option node_options[] = {
     {"zc-chunk", OPTION_PIECE, "BYTES", 0,
      "size of its pieces, a power of two; larger than a page where the driver takes it", 0},
     KEY_OPTION,
+    OPEN_OPTION,
     {"verbose", OPTION_VERBOSE, NULL, 0, "log more", 0},
     {0}};
 
@@ -326,9 +339,9 @@ static int run_node(int count, char **values)
 
 static void usage(FILE *to)
 {
-    fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER [--nodes N] [--key FILE]\n"
-          "       millraced node --name NAME --coordinator ADDRESS --listen HOST [--workers W]\n"
-          "                      [--memory BYTES] [--engine ENGINE] [--pin] [--key FILE]\n"
+    fputs("Usage: millraced coordinator --listen ADDRESS --state FOLDER --key FILE [--nodes N]\n"
+          "       millraced node --name NAME --coordinator ADDRESS --listen HOST --key FILE\n"
+          "                      [--workers W] [--memory BYTES] [--engine ENGINE] [--pin]\n"
           "                      [--nic INTERFACE --rx-queues FIRST-LAST [--ports FIRST]\n"
           "                      [--zc-area BYTES] [--zc-chunk BYTES]]\n"
           "       millraced --version\n"

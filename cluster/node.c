@@ -361,7 +361,7 @@ static enum base_status node_placement(struct node *node, struct base_error *err
 static enum base_status node_open(struct node *node, struct base_error *error)
 {
     const struct cluster_node_config *config = node->config;
-    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, error);
+    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, config->open_to_all, error);
     if (status == BASE_OK)
         status = cluster_listen_reachable(&config->listen, error);
     if (status != BASE_OK)

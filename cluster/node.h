@@ -17,6 +17,7 @@ struct cluster_node_config {
     bool pin;
     struct cluster_place_options place;
     const struct net_key *key; /* of the cluster; NULL: none; borrowed */
+    bool open_to_all;          /* no key is wanted */
 };
 
 /* Runs until SIGTERM or SIGINT (BASE_OK: its job was aborted, its attempts removed) or an error that trying again

@@ -78,7 +78,7 @@ class Place:
             host = self.net + str(int(name[1:]) + 1) if self.lab.root and name[1:].isdigit() else "127.0.0.1"
             words = ["node", "--name", name, "--coordinator", self.coordinator, "--listen", host, "--workers", "2",
                      "--memory", "256M"]
-        return [self.bin("millraced"), *words, *(["--key", key] if key else [])]
+        return [self.bin("millraced"), *words, *(["--key", key] if key else ["--open-to-all"])]
 
     def start(self, name, key):
         self.logs[name] = os.path.join(self.folder, name + ".log")
@@ -134,11 +134,11 @@ def says(text, *words):
 def a_key_lets_in(lab):
     """Daemons with a key, on addresses that are no loopback addresses; clients with it, with another, with none."""
     with Place(lab) as place:
-        if lab.root:
-            refused = place.run(*place.words("coordinator", None), code=1).stderr
-            says(refused, place.coordinator, "without a key", "millrace key")
-            refused = place.run(*place.words("n1", None), code=1).stderr
-            says(refused, place.net + "2", "without a key", "millrace key")
+        for name, address in (("coordinator", place.coordinator), ("n1", place.net + "2" if lab.root else "127.0.0.1")):
+            refused = place.run(*(word for word in place.words(name, None) if word != "--open-to-all"), code=1).stderr
+            says(refused, address, "without a key", "millrace key")
+            if lab.root:
+                says(place.run(*place.words(name, None), code=1).stderr, address, "also with --open-to-all")
         wildcard = [word if word != place.net + "2" else "0.0.0.0" for word in place.words("n1", place.key)]
         if "0.0.0.0" in wildcard:
             says(place.run(*wildcard, code=1).stderr, "the wildcard is none")

@@ -61,7 +61,7 @@ static void start_coordinator(void)
     snprintf(state, sizeof state, "--state=%s/state", folder);
     char listen[96];
     snprintf(listen, sizeof listen, "--listen=%s", coordinator_text);
-    char *const arguments[] = {MILLRACED, "coordinator", listen, state, "--nodes=3", NULL};
+    char *const arguments[] = {MILLRACED, "coordinator", listen, state, "--nodes=3", "--open-to-all", NULL};
     coordinator_pid = spawn("coordinator", arguments);
 }
 
@@ -70,8 +70,8 @@ static void start_node(int i)
     char name[32], coordinator[96];
     snprintf(name, sizeof name, "--name=n%d", i + 1);
     snprintf(coordinator, sizeof coordinator, "--coordinator=%s", coordinator_text);
-    char *const arguments[] = {MILLRACED,     "node",        name, coordinator, "--listen=127.0.0.1",
-                               "--workers=2", "--memory=1G", NULL};
+    char *const arguments[] = {MILLRACED,     "node",          name, coordinator, "--listen=127.0.0.1", "--workers=2",
+                               "--memory=1G", "--open-to-all", NULL};
     node_pid[i] = spawn(name + 7, arguments);
 }
 
@@ -728,7 +728,7 @@ static void test_second_coordinator_is_refused(void **state)
     (void)state;
     char path[96];
     snprintf(path, sizeof path, "--state=%s/state", folder);
-    char *const arguments[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, NULL};
+    char *const arguments[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, "--open-to-all", NULL};
     pid_t pid = spawn("second", arguments);
     int status;
     waitpid(pid, &status, 0);
@@ -769,7 +769,7 @@ int main(void)
         cmocka_unit_test(test_file_size_limit),
         cmocka_unit_test(test_nobody_reads_the_log),
         cmocka_unit_test(test_second_coordinator_is_refused),
-        cmocka_unit_test(test_listening_elsewhere_is_refused),
+        cmocka_unit_test(test_no_key_is_refused),
     };
     const int failed = cmocka_run_group_tests(tests, open_cluster, close_cluster);
     /* After a failure in between, nothing may stay. */
@@ -778,3 +778,18 @@ int main(void)
     end_process(&coordinator_pid, SIGKILL);
     return failed;
 }
+    assert_int_equal(count_in_log(log, words), 1);
+}
+
+/* Without a key, every user of this machine could connect to a loopback address, and others to another. */
+static void test_no_key_is_refused(void **state)
+{
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "--state=%s/state-2", folder);
+    char *const here[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, NULL};
+    expect_refused("here", here, "every user of this machine");
+    char *const node[] = {MILLRACED, "node", "--name=n9", "--coordinator=127.0.0.1:1", "--listen=127.0.0.1", NULL};
+    expect_refused("node", node, "every user of this machine");
+    char *const elsewhere[] = {MILLRACED, "coordinator", "--listen=0.0.0.0:0", path, "--open-to-all", NULL};
+    expect_refused("elsewhere", elsewhere, "also with --open-to-all");

@@ -357,7 +357,7 @@ static void a_node_says_its_engine_and_the_cause(void **state)
         no_io_uring(EPERM);
         /* Nobody listens on port 1, which is no matter here. */
         execl(MILLRACED, MILLRACED, "node", "--name=n1", "--coordinator=127.0.0.1:1", "--listen=127.0.0.1",
-              "--workers=2", "--memory=64M", NULL);
+              "--open-to-all", "--workers=2", "--memory=64M", NULL);
         _exit(127);
     }
     close(complained[1]);
