@@ -28,12 +28,20 @@ enum { SHELL_MESSAGES_MAX = 64 };
  * share of our descriptors, the one that has kept silent longest makes room. Who means it is done within moments,
  * however many hang around in silence. */
 enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
+/* Clients have a share of all connections, so that there is always room for nodes and their heartbeats. A client that
+ * waits for a job speaks every second, one that asks is done within moments: whoever said nothing for a while makes
+ * room when all places are taken, and goes in any case after SHELL_IDLE_NS. */
+enum { SHELL_CLIENTS_MAX = 1024, SHELL_CLIENTS_SHARE = 4 };
+#define SHELL_QUIET_NS (UINT64_C(10) * BASE_NS_PER_S)
+#define SHELL_IDLE_NS (UINT64_C(300) * BASE_NS_PER_S)
 /* Who connects proves the key, if there is one, and says hello within this, and a link that is to be closed gets its
  * last words out within it. */
 #define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
 /* When nobody can be let in (no descriptors left), the door stays shut this long: epoll would tell of those who wait
  * again and again. */
 #define SHELL_SHUT_NS (UINT64_C(100) * BASE_NS_PER_MS)
+/* That nobody can be let in is logged once in this time. */
+#define SHELL_SHUT_TOLD_NS (UINT64_C(10) * BASE_NS_PER_S)
 
 /* Whoever can connect can be refused as often as he likes, but not fill the disk with it: so many lines a second. */
 enum { SHELL_COMPLAINTS_MAX = 20 };
@@ -44,11 +52,13 @@ struct shell_peer {
     struct cluster_link *link;
     uint32_t interest;
     bool hello;   /* said, so the step knows it */
+    bool client;  /* as its hello says */
     bool closing; /* no more is heard; closes when flushed */
     bool failed;  /* could not be sent to; the step is told at the end of the round */
     bool dead;    /* to be freed at the end of the round */
     bool more;    /* messages may lie in the link for which epoll says nothing */
     uint64_t patience_ns;
+    uint64_t heard_ns; /* its last message */
     struct base_error error;
 };
 
@@ -58,9 +68,10 @@ struct shell {
     const struct net_key *key;
     int epoll_fd, listen_fd, signal_fd;
     struct shell_peer *peers;
-    uint32_t peer_count, strangers_max;
+    uint32_t peer_count, strangers_max, clients_max;
     uint64_t next_id;
     uint64_t shut_until_ns;     /* 0: the listener is watched */
+    uint64_t shut_told_ns;      /* when it was last logged that nobody can be let in; 0: never */
     uint64_t complaints_end_ns; /* of the second in which so many complaints were logged, and so many were not */
     uint32_t complaints, complaints_kept_back;
     bool stopped;
@@ -197,17 +208,46 @@ static bool shell_may_complain(struct shell *shell)
     return true;
 }
 
+/* Is there a place for one more client? The one that has been quiet longest may have to make room. */
+static enum base_status shell_admit_client(struct shell *shell, uint64_t now_ns, struct base_error *error)
+{
+    struct shell_peer *quietest = NULL;
+    uint32_t clients = 0;
+    for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
+        if (!peer->client || peer->dead || peer->closing)
+            continue;
+        clients++;
+        if (!quietest || peer->heard_ns < quietest->heard_ns)
+            quietest = peer;
+    }
+    if (clients < shell->clients_max)
+        return BASE_OK;
+    if (quietest && now_ns >= quietest->heard_ns + SHELL_QUIET_NS) {
+        base_error_set(&quietest->error, BASE_TIMEOUT, "it was quiet, and others want its place");
+        quietest->failed = true;
+        return BASE_OK;
+    }
+    return base_error_set(error, BASE_TOO_LARGE,
+                          "the coordinator has %u clients already, as many as it serves at a time: try again when some "
+                          "of them are done",
+                          clients);
+}
+
 /* What a peer says first must be a hello that we understand; if not, it is told why. */
 static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_status status,
                        const struct cluster_message *message, uint64_t now_ns)
 {
-    if (status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO) {
+    const bool client =
+        status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO && message->hello.role == CLUSTER_ROLE_CLIENT;
+    const bool full = client && shell_admit_client(shell, now_ns, &peer->error) != BASE_OK;
+    if (status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO && !full) {
         peer->hello = true;
+        peer->client = client;
         if (message->hello.role == CLUSTER_ROLE_NODE) /* no request of a client is larger than a hello may be */
             cluster_link_trust(peer->link);
         return true;
     }
-    if (status == BASE_OK)
+    if (status == BASE_OK && !full)
         base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
                        cluster_message_name(message->kind));
     if (shell_may_complain(shell)) {
@@ -248,6 +288,7 @@ static enum base_status peer_receive(struct shell *shell, struct shell_peer *pee
             base_log_warn("%s: %s", cluster_link_peer(peer->link), peer->error.text);
             return peer_lost(shell, peer, error);
         }
+        peer->heard_ns = base_clock_now_ns();
         const struct cluster_event event = {.kind = CLUSTER_EVENT_MESSAGE, .peer = peer->id, .message = &message};
         status = shell_step(shell, &event, error);
         cluster_message_free(&message);
@@ -285,16 +326,21 @@ static void shell_watch_door(struct shell *shell, bool open)
     shell->shut_until_ns = open ? 0 : base_clock_now_ns() + SHELL_SHUT_NS;
 }
 
-/* How many may be here without having said hello: not so many that they take all descriptors. */
-static uint32_t shell_strangers_max(void)
+/* How many may be here without having said hello, and how many clients: not so many that they take all descriptors. */
+static void shell_bounds(struct shell *shell)
 {
     struct rlimit files = {0};
+    shell->strangers_max = SHELL_STRANGERS_MAX;
+    shell->clients_max = SHELL_CLIENTS_MAX;
     if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-        return SHELL_STRANGERS_MAX;
+        return;
     files.rlim_cur = files.rlim_max; /* costs nothing: select() is used nowhere */
     setrlimit(RLIMIT_NOFILE, &files);
     getrlimit(RLIMIT_NOFILE, &files);
-    return (uint32_t)base_min_u64(SHELL_STRANGERS_MAX, base_max_u64(files.rlim_cur / SHELL_STRANGERS_SHARE, 1));
+    shell->strangers_max =
+        (uint32_t)base_min_u64(SHELL_STRANGERS_MAX, base_max_u64(files.rlim_cur / SHELL_STRANGERS_SHARE, 1));
+    shell->clients_max =
+        (uint32_t)base_min_u64(SHELL_CLIENTS_MAX, base_max_u64(files.rlim_cur / SHELL_CLIENTS_SHARE, 1));
 }
 
 /* The newest peers come first in the list. */
@@ -322,7 +368,11 @@ static void shell_accept(struct shell *shell)
             if (errno == EINTR || errno == ECONNABORTED)
                 continue;
             if (errno != EAGAIN) {
-                base_log_warn("cannot accept a control connection: %s", strerror(errno));
+                const uint64_t now_ns = base_clock_now_ns();
+                if (shell->shut_told_ns == 0 || now_ns >= shell->shut_told_ns + SHELL_SHUT_TOLD_NS) {
+                    base_log_warn("cannot accept a control connection: %s", strerror(errno));
+                    shell->shut_told_ns = now_ns;
+                }
                 shell_watch_door(shell, false);
             }
             return;
@@ -377,6 +427,9 @@ static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct
                 base_log_debug("closed %s, which did not say %s in time", cluster_link_peer(peer->link),
                                cluster_link_proved(peer->link) ? "hello" : "whether it has the cluster's key");
             peer->dead = true;
+        } else if (peer->client && !peer->closing && now_ns >= peer->heard_ns + SHELL_IDLE_NS) {
+            base_error_set(&peer->error, BASE_TIMEOUT, "it was idle for five minutes");
+            status = peer_lost(shell, peer, error);
         }
     }
     struct shell_peer **at = &shell->peers;
@@ -403,6 +456,8 @@ static int shell_timeout_ms(const struct shell *shell)
         deadline_ns = base_min_u64(deadline_ns, cluster_link_deadline_ns(peer->link));
         if (!peer->hello || peer->closing)
             deadline_ns = base_min_u64(deadline_ns, peer->patience_ns);
+        else if (peer->client)
+            deadline_ns = base_min_u64(deadline_ns, peer->heard_ns + SHELL_IDLE_NS);
         if (peer->failed || peer->more)
             return 0;
     }
@@ -533,8 +588,8 @@ static void shell_close(struct shell *shell)
 
 enum base_status cluster_shell_run(const struct cluster_shell_config *config, struct base_error *error)
 {
-    struct shell shell = {
-        .key = config->key, .strangers_max = shell_strangers_max(), .epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
+    struct shell shell = {.key = config->key, .epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
+    shell_bounds(&shell);
     enum base_status status = shell_open(&shell, config, error);
     if (status == BASE_OK)
         status = shell_loop(&shell, error);

@@ -15,6 +15,7 @@ enum {
     CREW_EVENTS_MAX = 64, /* each step of a job once, a failure, a fault, and a LOW of each side: far fewer */
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
+    CREW_STRANGERS_MAX = 4 * CREW_LISTEN_BACKLOG, /* turned away when a job begins: more come as they go */
     CREW_ENGINE_RETRY_MS = 100,
     CREW_RING_GONE_MS = 20,       /* the kernel lets go of a closed ring a little later, */
     CREW_RING_GONE_TURNS = 10,    /* which is waited for that often */

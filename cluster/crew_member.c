@@ -5,9 +5,12 @@
  * afterwards and only then counts it. */
 #include "cluster/crew_internal.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -242,10 +245,24 @@ static uint32_t member_features(const struct cluster_crew *crew)
     return *crew->config.place.nic && (chosen & NET_FEATURE_MULTISHOT) ? chosen | NET_FEATURE_RECV_ZC : chosen;
 }
 
+/* Closes what was opened to this worker while nothing ran: strangers in such numbers that the kernel takes no more
+ * would cost the job's own connections a second. No node connects before all have prepared. */
+static void member_close_strangers(const struct crew_member *member)
+{
+    for (int closed = 0; closed < CREW_STRANGERS_MAX; closed++) {
+        const int fd = accept4(member->listener_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
+}
+
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
     const struct join_settings *settings = &crew->plan.settings;
+    member_close_strangers(member);
     const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + SHUFFLE_MESH_STRANGERS_MAX,
                                                     .file_ops_max = CREW_FILE_OPS,
                                                     .recv_chunk_bytes = crew->chosen.chunk_bytes,

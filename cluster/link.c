@@ -18,6 +18,8 @@
 #include "net/proof.h"
 
 enum { LINK_HEAD_BYTES = 4, LINK_READ_BYTES = 64 << 10, LINK_USER_TIMEOUT_MS = 1200 };
+/* After so much silence the kernel asks whether the other machine is still there. */
+enum { LINK_KEEPALIVE_SECONDS = 10 };
 
 struct link_out {
     struct link_out *next;
@@ -69,10 +71,13 @@ static enum base_status link_make(int fd, const struct net_key *key, enum net_pr
     made->fd = fd;
     made->out_last = &made->out_first;
     /* Small messages must not wait for each other; a peer behind a dead cable must not hold us for minutes. */
-    const int on = 1;
+    const int on = 1, idle = LINK_KEEPALIVE_SECONDS;
     const unsigned timeout_ms = LINK_USER_TIMEOUT_MS;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof on);
     *link = made;
     return BASE_OK;
 }

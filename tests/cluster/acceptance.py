@@ -111,6 +111,7 @@ def key_groups(lab, full):
     for words, function, *arguments in [
             ("with the key, another and none", key.a_key_lets_in), ("nodes that have another or none", key.wrong_nodes),
             ("a key where none is", key.a_key_where_none_is), ("files that are no keys", key.key_files),
+            ("strangers at idle workers", key.strangers_at_idle_workers),
             ("a caller that drips", key.a_caller_that_drips), ("a flood of refusals", key.a_flood_of_refusals),
             ("a crowd at the door", key.crowd_at_the_door, 1500, 20 if full else 4),
             ("garbage at every port", key.garbage_at_every_port, 20 if full else 3, 7)]:

@@ -253,6 +253,44 @@ def crowd_at_the_door(lab, count, seconds):
         expect("lost" not in place.log("coordinator"), "a node was lost:", place.log("coordinator")[-2000:])
 
 
+STRANGERS = r"""
+import resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
+host, port = sys.argv[1].rsplit(":", 1)
+crowd = [socket.create_connection((host, int(port))) for _ in range(1025)] # a backlog of 1,024, and one
+print("here", flush=True)
+crowd[0].settimeout(120)
+print(len(crowd[0].recv(1)), flush=True)
+"""
+
+
+def listen_overflows(pid):
+    """How often a connection found a listener's backlog full, in that process's network."""
+    with open("/proc/%d/net/netstat" % pid) as file:
+        lines = [line.split() for line in file if line.startswith("TcpExt:")]
+    return int(dict(zip(*lines))["ListenOverflows"])
+
+
+def strangers_at_idle_workers(lab):
+    """As many as the kernel keeps at a worker's port while nothing runs: the next job turns them away first."""
+    from cases_faults import listening
+    with Place(lab) as place:
+        place.up(place.key)
+        port = listening(place.daemons["n1"].pid)[0]
+        crowd = place.popen([sys.executable, "-c", STRANGERS, port], stdout=subprocess.PIPE, text=True)
+        try:
+            expect_equal(crowd.stdout.readline(), "here\n", "what the crowd says")
+            before = listen_overflows(place.daemons["n1"].pid)
+            place.join(place.key)
+            expect_equal(crowd.stdout.readline(), "0\n", "what the first of the crowd gets")
+            if lab.root: # the counter is of this network alone
+                expect_equal(listen_overflows(place.daemons["n1"].pid), before, "connections that found no room")
+        finally:
+            crowd.kill()
+            crowd.wait()
+            lab.clients.discard(crowd)
+
+
 DRIP = r"""
 import socket, struct, sys, time
 host, port = sys.argv[1].rsplit(":", 1)

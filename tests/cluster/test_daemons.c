@@ -662,6 +662,7 @@ static void test_no_descriptors_left(void **state)
     const uint64_t begin = cpu_ticks(coordinator_pid);
     usleep(1000 * 1000); /* whether it spins shows only over time */
     const uint64_t spent = cpu_ticks(coordinator_pid) - begin;
+    assert_in_range(count_in_log("coordinator", "cannot accept"), 1, 2); /* once in ten seconds */
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_LIST_NODES;
     client_ask(there, &message, CLUSTER_MESSAGE_NODES);
@@ -723,6 +724,52 @@ static void test_nobody_reads_the_log(void **state)
     run_good_join();
 }
 
+/* A crowd of clients that ask nothing leaves room for others, who are told why they have to wait. */
+static void test_crowd_of_clients(void **state)
+{
+    (void)state;
+    enum { CROWD = 1024 };
+    static struct cluster_link *crowd[CROWD];
+    struct base_error error;
+    struct cluster_message message;
+    const struct rlimit many = {.rlim_cur = 8192, .rlim_max = 8192};
+    struct rlimit files;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_max < many.rlim_cur)
+        skip();
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    for (int i = 0; i < CROWD; i++)
+        crowd[i] = client_open();
+    const struct cluster_message beat = {.kind = CLUSTER_MESSAGE_BEAT}; /* none has been quiet */
+    for (int i = 0; i < CROWD; i++)
+        assert_int_equal(cluster_link_send(crowd[i], &beat, base_clock_now_ns(), &error), BASE_OK);
+    struct cluster_link *late;
+    assert_int_equal(cluster_link_connect(&coordinator_address, NULL, limit_ns(), &late, &error), BASE_OK);
+    cluster_hello_fill(CLUSTER_ROLE_CLIENT, &message);
+    assert_int_equal(cluster_link_send(late, &message, base_clock_now_ns(), &error), BASE_OK);
+    client_await(late, CLUSTER_MESSAGE_REFUSED, &message);
+    assert_non_null(strstr(message.refused.error.text, "1024 clients already"));
+    cluster_message_free(&message);
+    cluster_link_close(late);
+    /* A node still finds room. */
+    assert_int_equal(end_process(&node_pid[2], SIGTERM), 0);
+    start_node(2);
+    uint32_t here = 0;
+    while (here < NODES) {
+        message = (struct cluster_message){.kind = CLUSTER_MESSAGE_LIST_NODES};
+        client_ask(crowd[0], &message, CLUSTER_MESSAGE_NODES);
+        here = 0;
+        for (uint32_t i = 0; i < message.nodes.count; i++)
+            here += message.nodes.entry[i].state == CLUSTER_NODE_IDLE;
+        cluster_message_free(&message);
+    }
+    for (int i = 1; i < CROWD; i++)
+        cluster_link_close(crowd[i]);
+    cluster_link_close(crowd[0]);
+    run_good_join();
+}
+
 static void test_second_coordinator_is_refused(void **state)
 {
     (void)state;
@@ -736,17 +783,28 @@ static void test_second_coordinator_is_refused(void **state)
     assert_int_equal(WEXITSTATUS(status), 1);
 }
 
-static void test_listening_elsewhere_is_refused(void **state)
+static void expect_refused(const char *log, char *const *arguments, const char *words)
 {
-    (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "--state=%s/state-2", folder);
-    char *const arguments[] = {MILLRACED, "coordinator", "--listen=0.0.0.0:0", path, NULL};
-    pid_t pid = spawn("elsewhere", arguments);
+    pid_t pid = spawn(log, arguments);
     int status;
     waitpid(pid, &status, 0);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 1);
+    assert_int_equal(count_in_log(log, words), 1);
+}
+
+/* Without a key, every user of this machine could connect to a loopback address, and others to another. */
+static void test_no_key_is_refused(void **state)
+{
+    (void)state;
+    char path[96];
+    snprintf(path, sizeof path, "--state=%s/state-2", folder);
+    char *const here[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, NULL};
+    expect_refused("here", here, "every user of this machine");
+    char *const node[] = {MILLRACED, "node", "--name=n9", "--coordinator=127.0.0.1:1", "--listen=127.0.0.1", NULL};
+    expect_refused("node", node, "every user of this machine");
+    char *const elsewhere[] = {MILLRACED, "coordinator", "--listen=0.0.0.0:0", path, "--open-to-all", NULL};
+    expect_refused("elsewhere", elsewhere, "also with --open-to-all");
 }
 
 int main(void)
@@ -766,6 +824,7 @@ int main(void)
         cmocka_unit_test(test_answer_too_large),
         cmocka_unit_test(test_wide_output),
         cmocka_unit_test(test_no_descriptors_left),
+        cmocka_unit_test(test_crowd_of_clients),
         cmocka_unit_test(test_file_size_limit),
         cmocka_unit_test(test_nobody_reads_the_log),
         cmocka_unit_test(test_second_coordinator_is_refused),
@@ -778,18 +837,3 @@ int main(void)
     end_process(&coordinator_pid, SIGKILL);
     return failed;
 }
-    assert_int_equal(count_in_log(log, words), 1);
-}
-
-/* Without a key, every user of this machine could connect to a loopback address, and others to another. */
-static void test_no_key_is_refused(void **state)
-{
-    (void)state;
-    char path[96];
-    snprintf(path, sizeof path, "--state=%s/state-2", folder);
-    char *const here[] = {MILLRACED, "coordinator", "--listen=127.0.0.1:0", path, NULL};
-    expect_refused("here", here, "every user of this machine");
-    char *const node[] = {MILLRACED, "node", "--name=n9", "--coordinator=127.0.0.1:1", "--listen=127.0.0.1", NULL};
-    expect_refused("node", node, "every user of this machine");
-    char *const elsewhere[] = {MILLRACED, "coordinator", "--listen=0.0.0.0:0", path, "--open-to-all", NULL};
-    expect_refused("elsewhere", elsewhere, "also with --open-to-all");
