@@ -9,8 +9,9 @@ static const struct {
     const char *name;
     const char *words;
     enum base_radius radius;
+    enum base_rank rank;
 } statuses[] = {
-#define X(name, radius, words) [BASE_##name] = {#name, words, BASE_RADIUS_##radius},
+#define X(name, radius, rank, words) [BASE_##name] = {#name, words, BASE_RADIUS_##radius, BASE_RANK_##rank},
     BASE_STATUS_LIST(X)
 #undef X
 };
@@ -33,6 +34,11 @@ const char *base_status_name(enum base_status status)
 enum base_radius base_status_radius(enum base_status status)
 {
     return status_is_known(status) ? statuses[status].radius : BASE_RADIUS_JOB;
+}
+
+enum base_rank base_status_rank(enum base_status status)
+{
+    return status_is_known(status) ? statuses[status].rank : BASE_RANK_CAUSE;
 }
 
 enum base_status base_status_from_errno(int errno_value)
@@ -75,10 +81,10 @@ enum base_status base_status_from_errno(int errno_value)
         {ENOMEM, BASE_NO_MEMORY},
         {ENOBUFS, BASE_NO_MEMORY},
         {ECONNREFUSED, BASE_NODE_REFUSED},
-        {EHOSTUNREACH, BASE_NODE_LOST},
-        {EHOSTDOWN, BASE_NODE_LOST},
-        {ENETUNREACH, BASE_NODE_LOST},
-        {ENETDOWN, BASE_NODE_LOST},
+        {EHOSTUNREACH, BASE_UNREACHABLE},
+        {EHOSTDOWN, BASE_UNREACHABLE},
+        {ENETUNREACH, BASE_UNREACHABLE},
+        {ENETDOWN, BASE_UNREACHABLE},
         {EPROTO, BASE_PROTOCOL},
         {ECANCELED, BASE_CANCELLED},
     };

@@ -9,44 +9,49 @@
 
 #include <stdbool.h>
 
-/* X(name, blast radius, words). The blast radius says what is lost: the operation, the lane, the node or the job. */
+/* X(name, blast radius, rank, words). The blast radius says what is lost: the operation, the lane, the node or the job.
+ * The rank says which of several errors of one fault a person should read: a CAUSE says what went wrong where it did; a
+ * SYMPTOM is how somebody else's fault may look, though it can be a fault of its own; an ECHO is what all neighbours of
+ * a fault feel when it has brought connections down. */
 #define BASE_STATUS_LIST(X)                                                                                            \
-    X(OK, OPERATION, "ok")                                                                                             \
-    X(BUSY, OPERATION, "busy: try again after the next completion")                                                    \
-    X(END, OPERATION, "end of input")                                                                                  \
-    X(INVALID, OPERATION, "invalid argument")                                                                          \
-    X(NOT_FOUND, OPERATION, "not found")                                                                               \
-    X(EXISTS, OPERATION, "exists already")                                                                             \
-    X(DENIED, OPERATION, "permission denied")                                                                          \
-    X(UNSUPPORTED, OPERATION, "not supported here")                                                                    \
-    X(TOO_LARGE, OPERATION, "larger than its limit")                                                                   \
-    X(TIMEOUT, OPERATION, "deadline passed")                                                                           \
-    X(IO, OPERATION, "input/output error")                                                                             \
-    X(NO_SPACE, OPERATION, "no space left on the device")                                                              \
-    X(PEER_CLOSED, LANE, "peer closed the connection before its streams ended")                                        \
-    X(PEER_RESET, LANE, "peer reset the connection")                                                                   \
-    X(FRAME_CORRUPT, LANE, "frame does not decode")                                                                    \
-    X(FRAME_SEQUENCE, LANE, "frame out of sequence")                                                                   \
-    X(LANE_TOTALS, LANE, "totals at end of stream differ")                                                             \
-    X(NO_MEMORY, NODE, "memory budget exceeded")                                                                       \
-    X(NODE_LOST, NODE, "node lost")                                                                                    \
-    X(NODE_REFUSED, NODE, "node refused the connection")                                                               \
-    X(NODE_MISSING, NODE, "node missing")                                                                              \
-    X(PROTOCOL, NODE, "message violates the protocol")                                                                 \
-    X(VERSION, NODE, "versions differ")                                                                                \
-    X(PARSE, JOB, "input does not parse")                                                                              \
-    X(TYPE, JOB, "types do not match")                                                                                 \
-    X(CANCELLED, JOB, "cancelled")                                                                                     \
-    X(INTERNAL, JOB, "internal error")
+    X(OK, OPERATION, CAUSE, "ok")                                                                                      \
+    X(BUSY, OPERATION, CAUSE, "busy: try again after the next completion")                                             \
+    X(END, OPERATION, CAUSE, "end of input")                                                                           \
+    X(INVALID, OPERATION, CAUSE, "invalid argument")                                                                   \
+    X(NOT_FOUND, OPERATION, CAUSE, "not found")                                                                        \
+    X(EXISTS, OPERATION, CAUSE, "exists already")                                                                      \
+    X(DENIED, OPERATION, CAUSE, "permission denied")                                                                   \
+    X(UNSUPPORTED, OPERATION, CAUSE, "not supported here")                                                             \
+    X(TOO_LARGE, OPERATION, CAUSE, "larger than its limit")                                                            \
+    X(TIMEOUT, OPERATION, SYMPTOM, "deadline passed")                                                                  \
+    X(IO, OPERATION, CAUSE, "input/output error")                                                                      \
+    X(NO_SPACE, OPERATION, CAUSE, "no space left on the device")                                                       \
+    X(PEER_CLOSED, LANE, ECHO, "peer closed the connection before its streams ended")                                  \
+    X(PEER_RESET, LANE, ECHO, "peer reset the connection")                                                             \
+    X(FRAME_CORRUPT, LANE, CAUSE, "frame does not decode")                                                             \
+    X(FRAME_SEQUENCE, LANE, CAUSE, "frame out of sequence")                                                            \
+    X(LANE_TOTALS, LANE, CAUSE, "totals at end of stream differ")                                                      \
+    X(NO_MEMORY, NODE, CAUSE, "memory budget exceeded")                                                                \
+    X(NODE_LOST, NODE, CAUSE, "node lost")                                                                             \
+    X(UNREACHABLE, NODE, SYMPTOM, "node cannot be reached over the network")                                           \
+    X(NODE_REFUSED, NODE, SYMPTOM, "node refused the connection")                                                      \
+    X(NODE_MISSING, NODE, CAUSE, "node missing")                                                                       \
+    X(PROTOCOL, NODE, CAUSE, "message violates the protocol")                                                          \
+    X(VERSION, NODE, CAUSE, "versions differ")                                                                         \
+    X(PARSE, JOB, CAUSE, "input does not parse")                                                                       \
+    X(TYPE, JOB, CAUSE, "types do not match")                                                                          \
+    X(CANCELLED, JOB, CAUSE, "cancelled")                                                                              \
+    X(INTERNAL, JOB, CAUSE, "internal error")
 
 enum base_status {
-#define X(name, radius, words) BASE_##name,
+#define X(name, radius, rank, words) BASE_##name,
     BASE_STATUS_LIST(X)
 #undef X
         BASE_STATUS_COUNT
 };
 
 enum base_radius { BASE_RADIUS_OPERATION, BASE_RADIUS_LANE, BASE_RADIUS_NODE, BASE_RADIUS_JOB };
+enum base_rank { BASE_RANK_ECHO, BASE_RANK_SYMPTOM, BASE_RANK_CAUSE };
 
 enum { BASE_ERROR_TEXT_BYTES = 768 };
 
@@ -61,6 +66,8 @@ const char *base_status_words(enum base_status status);
 /* Static identifier such as "FRAME_CORRUPT"; never NULL. */
 const char *base_status_name(enum base_status status);
 enum base_radius base_status_radius(enum base_status status);
+/* Larger is better to tell. */
+enum base_rank base_status_rank(enum base_status status);
 
 /* Converts an errno (positive). Called where the system call was made, nowhere else. Unknown values give BASE_IO. */
 enum base_status base_status_from_errno(int errno_value);

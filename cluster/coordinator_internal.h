@@ -81,6 +81,7 @@ struct coordinator_job {
     struct base_error fault; /* the earliest found in the input so far; BASE_OK: none */
     uint64_t fault_morsel;
     bool bad_request;
+    bool explained;          /* error has all there is to say */
     uint64_t echo_until_ns;  /* ABORT: when the error can no longer be the echo of a death */
     uint64_t progress_ns;    /* last PROGRESS */
     uint64_t pause_ns;       /* how long the coordinator stood still while it ran; 0: never */

@@ -15,9 +15,9 @@
  * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when
  * it says CLOSED, and is only told of the next after all nodes have said so.
  *
- * Which error is told. A node's death is felt by its neighbours as broken connections, sometimes before we see the
- * death itself. So an error that may be such an echo is replaced by a better one that comes while aborting, and
- * aborting waits COORDINATOR_ECHO_NS for it. */
+ * Which error is told. A fault is felt by others as broken connections, sometimes before we hear of the fault itself or
+ * see that a node has died. So an error is replaced by one of a better rank (base/status.h) that comes while aborting,
+ * and aborting waits COORDINATOR_ECHO_NS for one as long as no cause is known. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,9 +50,26 @@ void coordinator_job_free(struct coordinator_job *job)
     free(job);
 }
 
+/* A node that another one cannot reach is not dead for that: people look in the wrong place otherwise. */
+static void explain_unreachable(struct coordinator_job *job)
+{
+    if (job->explained || (job->error.status != BASE_UNREACHABLE && job->error.status != BASE_NODE_REFUSED))
+        return;
+    job->explained = true;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        if (job->node[i].lost)
+            return;
+    base_error_set(
+        &job->error, job->error.status,
+        "%s; all nodes are alive: look at routes and packet filters between the two, and at the address that "
+        "the node listens at (--listen)",
+        job->error.text);
+}
+
 /* Tells the client, once. From then on it may come and go without meaning this job. */
 static void report(struct cluster_coordinator *c, struct coordinator_job *job)
 {
+    explain_unreachable(job);
     coordinator_report_send(c, job);
     job->client = 0;
 }
@@ -73,11 +90,10 @@ static void finish(struct cluster_coordinator *c)
     coordinator_job_free(job);
 }
 
-/* Could this error be what neighbours feel of a node's death? */
+/* Could this error be what others feel of a fault that we have not heard of? */
 static bool is_echo(const struct base_error *error)
 {
-    return base_status_radius(error->status) == BASE_RADIUS_LANE || error->status == BASE_TIMEOUT ||
-           error->status == BASE_NODE_REFUSED;
+    return base_status_rank(error->status) < BASE_RANK_CAUSE;
 }
 
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
@@ -94,7 +110,7 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     base_error_set(&error, status, "%s", text);
     if (job->fault.status != BASE_OK && status != BASE_CANCELLED)
         error = job->fault;
-    if (job->error.status == BASE_OK || (is_echo(&job->error) && !is_echo(&error)))
+    if (job->error.status == BASE_OK || base_status_rank(error.status) > base_status_rank(job->error.status))
         job->error = error;
     if (job->phase == CLUSTER_PHASE_ABORT)
         return;

@@ -44,8 +44,10 @@ void crew_reached(struct cluster_crew *crew, enum join_step step)
 void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error)
 {
     pthread_mutex_lock(&crew->lock);
-    if (!crew->failed) {
+    /* What one worker feels of another's failure may come first. */
+    if (!crew->failed || base_status_rank(error->status) > base_status_rank(crew->failed_status)) {
         crew->failed = true;
+        crew->failed_status = error->status;
         crew_push(crew, &(struct cluster_crew_event){
                             .kind = CLUSTER_CREW_FAILED, .step = JOIN_STEP_FAILED, .worker = local, .error = *error});
     }

@@ -78,7 +78,7 @@ enum cluster_crew_event_kind {
     CLUSTER_CREW_STEP,  /* step was reached by all workers */
     CLUSTER_CREW_LOW,   /* side's queue runs low: lend more */
     CLUSTER_CREW_FAULT, /* error of the input, in that morsel of the side; another may follow, of an earlier one */
-    CLUSTER_CREW_FAILED /* error, once per job */
+    CLUSTER_CREW_FAILED /* error; again in a job only when it is of a better rank */
 };
 struct cluster_crew_event {
     enum cluster_crew_event_kind kind;

@@ -81,6 +81,7 @@ struct cluster_crew {
     bool failed;
     struct cluster_crew_event fault;  /* the earliest of the job, from the first on */
     bool faulty, fault_told;          /* there is one; the control thread has not looked at it yet */
+    enum base_status failed_status;   /* the best that was told, by rank */
     struct net_experience experience; /* of all jobs */
     uint32_t missing;                 /* features that were tried and could not be had */
     struct cluster_measured measured; /* what the order came to so far, owned */
@@ -95,7 +96,7 @@ void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command);
 enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error);
 /* A worker has reached a step: answered when all have. */
 void crew_reached(struct cluster_crew *crew, enum join_step step);
-/* A worker cannot go on: the first one that says so is told. */
+/* A worker cannot go on: told if it is the first one, or has a better reason. */
 void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error);
 /* A worker met input that cannot be read: the earliest morsel counts. */
 void crew_faulty(struct cluster_crew *crew, uint32_t side, uint64_t morsel, const struct base_error *error);

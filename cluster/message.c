@@ -76,6 +76,7 @@ int cluster_exit_code(enum base_status status)
         return 0;
     case BASE_NODE_MISSING:
     case BASE_NODE_REFUSED:
+    case BASE_UNREACHABLE:
     case BASE_VERSION:
         return 3;
     case BASE_CANCELLED:

@@ -39,6 +39,19 @@ static void the_radius_says_what_is_lost(void **state)
     assert_int_equal(base_status_radius(BASE_CANCELLED), BASE_RADIUS_JOB);
 }
 
+static void the_rank_says_which_error_is_told(void **state)
+{
+    (void)state;
+    assert_int_equal(base_status_rank(BASE_FRAME_CORRUPT), BASE_RANK_CAUSE);
+    assert_int_equal(base_status_rank(BASE_FRAME_SEQUENCE), BASE_RANK_CAUSE);
+    assert_int_equal(base_status_rank(BASE_LANE_TOTALS), BASE_RANK_CAUSE);
+    assert_int_equal(base_status_rank(BASE_NODE_LOST), BASE_RANK_CAUSE);
+    assert_int_equal(base_status_rank(BASE_UNREACHABLE), BASE_RANK_SYMPTOM);
+    assert_int_equal(base_status_rank(BASE_PEER_RESET), BASE_RANK_ECHO);
+    assert_int_equal(base_status_rank((enum base_status)BASE_STATUS_COUNT), BASE_RANK_CAUSE);
+    assert_true(BASE_RANK_ECHO < BASE_RANK_SYMPTOM && BASE_RANK_SYMPTOM < BASE_RANK_CAUSE);
+}
+
 static void errno_becomes_a_status(void **state)
 {
     (void)state;
@@ -46,6 +59,7 @@ static void errno_becomes_a_status(void **state)
     assert_int_equal(base_status_from_errno(EACCES), BASE_DENIED);
     assert_int_equal(base_status_from_errno(ENOSPC), BASE_NO_SPACE);
     assert_int_equal(base_status_from_errno(ECONNRESET), BASE_PEER_RESET);
+    assert_int_equal(base_status_from_errno(EHOSTUNREACH), BASE_UNREACHABLE); /* it may well be alive */
     assert_int_equal(base_status_from_errno(ECONNREFUSED), BASE_NODE_REFUSED);
     assert_int_equal(base_status_from_errno(EIO), BASE_IO);
     assert_int_equal(base_status_from_errno(123456), BASE_IO);
@@ -107,10 +121,15 @@ static void a_long_text_is_cut_between_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_words_and_a_name), cmocka_unit_test(values_out_of_range_are_answered),
-        cmocka_unit_test(the_radius_says_what_is_lost),      cmocka_unit_test(errno_becomes_a_status),
-        cmocka_unit_test(an_error_carries_its_sentence),     cmocka_unit_test(errno_words_are_appended),
-        cmocka_unit_test(an_error_may_quote_itself),         cmocka_unit_test(a_long_text_is_cut_between_characters),
+        cmocka_unit_test(every_status_has_words_and_a_name),
+        cmocka_unit_test(values_out_of_range_are_answered),
+        cmocka_unit_test(the_radius_says_what_is_lost),
+        cmocka_unit_test(the_rank_says_which_error_is_told),
+        cmocka_unit_test(errno_becomes_a_status),
+        cmocka_unit_test(an_error_carries_its_sentence),
+        cmocka_unit_test(errno_words_are_appended),
+        cmocka_unit_test(an_error_may_quote_itself),
+        cmocka_unit_test(a_long_text_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,6 +295,57 @@ static void test_echo_is_explained(void **state)
     rig_close(rig);
 }
 
+static void say_failure(struct rig *rig, uint32_t node, uint64_t job, enum base_status status)
+{
+    struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = job};
+    base_error_set(&failed.failed.error, status, "it says %s", base_status_name(status));
+    rig_node_say(rig, node, &failed);
+}
+
+/* Of every two errors the better one is told, whichever comes first; of two equals the first. */
+static void test_the_best_error_is_told(void **state)
+{
+    (void)state;
+    static const enum base_status told[] = {
+        BASE_PEER_RESET,   BASE_PEER_CLOSED,   BASE_TIMEOUT,        BASE_UNREACHABLE, BASE_NODE_REFUSED,
+        BASE_NODE_MISSING, BASE_FRAME_CORRUPT, BASE_FRAME_SEQUENCE, BASE_LANE_TOTALS, BASE_NO_SPACE,
+        BASE_IO,           BASE_NO_MEMORY,     BASE_PARSE,          BASE_INTERNAL};
+    enum { COUNT = sizeof told / sizeof *told };
+    for (uint32_t i = 0; i < COUNT * COUNT; i++) {
+        const enum base_status first = told[i / COUNT], second = told[i % COUNT];
+        struct rig *rig = the_rig();
+        open_complete(rig, 600 + i, 4);
+        struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+        say_failure(rig, 0, client->job, first);
+        rig_run(rig, 5 * BASE_NS_PER_MS);
+        say_failure(rig, 1, client->job, second);
+        const bool better = base_status_rank(second) > base_status_rank(first);
+        assert_int_equal(await_report(rig, client, BASE_NS_PER_S), better ? second : first);
+        assert_names(client, better ? "node n2" : "node n1");
+        rig_close(rig);
+    }
+}
+
+/* That it cannot be reached says nothing of whether it is alive; the coordinator knows. */
+static void test_unreachable_but_alive(void **state)
+{
+    (void)state;
+    for (int dies = 0; dies < 2; dies++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 900 + (uint64_t)dies, 4);
+        struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_CONNECT);
+        struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = client->job};
+        base_error_set(&failed.failed.error, BASE_UNREACHABLE, "node n3 at 10.0.0.3:7 cannot be reached from node n1");
+        rig_node_say(rig, 0, &failed);
+        rig_run(rig, 5 * BASE_NS_PER_MS);
+        if (dies)
+            rig_node_kill(rig, 2);
+        assert_int_equal(await_report(rig, client, BASE_NS_PER_S), dies ? BASE_NODE_LOST : BASE_UNREACHABLE);
+        assert_names(client, dies ? "n3 was lost" : "cannot be reached from node n1; all nodes are alive");
+        rig_close(rig);
+    }
+}
+
 static void test_echo_without_death_is_told(void **state)
 {
     (void)state;
@@ -969,6 +1020,8 @@ int main(void)
         cmocka_unit_test(test_client_leaves),
         cmocka_unit_test(test_failure_in_every_phase),
         cmocka_unit_test(test_echo_is_explained),
+        cmocka_unit_test(test_unreachable_but_alive),
+        cmocka_unit_test(test_the_best_error_is_told),
         cmocka_unit_test(test_echo_without_death_is_told),
         cmocka_unit_test(test_cut_after_finishing),
         cmocka_unit_test(test_cut_while_ending),

@@ -443,9 +443,9 @@ static void exit_codes(void **state)
         enum base_status status;
         bool bad_request;
         int code;
-    } rows[] = {{BASE_OK, false, 0},           {BASE_PARSE, false, 1},    {BASE_NOT_FOUND, false, 1},
-                {BASE_NODE_LOST, false, 1},    {BASE_NOT_FOUND, true, 2}, {BASE_TYPE, true, 2},
-                {BASE_NODE_MISSING, false, 3}, {BASE_CANCELLED, false, 4}};
+    } rows[] = {{BASE_OK, false, 0},           {BASE_PARSE, false, 1},       {BASE_NOT_FOUND, false, 1},
+                {BASE_NODE_LOST, false, 1},    {BASE_NOT_FOUND, true, 2},    {BASE_TYPE, true, 2},
+                {BASE_NODE_MISSING, false, 3}, {BASE_UNREACHABLE, false, 3}, {BASE_CANCELLED, false, 4}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct cluster_report report = {.error.status = rows[i].status, .bad_request = rows[i].bad_request};
         assert_int_equal(cluster_client_exit(&report), rows[i].code);
