@@ -129,6 +129,8 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     report->build_side = job->planned ? job->plan.build : 0;
     report->seconds = seconds(job->started_ns, c->now_ns);
     report->spans = job->spans;
+    if (job->phase == CLUSTER_PHASE_RELEASE || job->phase == CLUSTER_PHASE_ABORT) /* told before all let go */
+        report->spans.release_seconds += seconds(job->phase_since_ns, c->now_ns);
     report->verified = job->planned && job->plan.settings.verify;
     char words[256] = "";
     if (job->node_count > 0) {

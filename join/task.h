@@ -16,7 +16,8 @@
 
 struct join_task;
 
-/* All of a job's connections must stand within this. */
+/* Connecting fails when no connection was made for this long (and a little for each that a node makes, see
+ * shuffle/mesh.h). */
 #define JOIN_CONNECT_TIMEOUT_NS (UINT64_C(1500) * BASE_NS_PER_MS)
 
 struct join_task_config {

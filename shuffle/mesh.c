@@ -23,6 +23,9 @@
 #include "base/log.h"
 
 enum { CUT_ROW_BYTES = 1024 };
+/* Connecting is late when no connection came for connect_timeout_ns, and this for each of those that the node makes:
+ * workers that share a processor take turns, and a crowd of them is slow without being stuck. */
+#define MESH_CONNECTION_NS (1 * BASE_NS_PER_MS)
 
 static bool is_local(const struct shuffle_mesh_config *config, uint32_t worker)
 {
@@ -112,6 +115,18 @@ enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, str
     return BASE_OK;
 }
 
+static uint64_t connect_patience_ns(const struct shuffle_mesh *mesh)
+{
+    const uint64_t connections = (uint64_t)mesh->config.local_count * mesh->remote_count;
+    return mesh->config.connect_timeout_ns + connections * MESH_CONNECTION_NS;
+}
+
+void shuffle_mesh_connect_on(struct shuffle_mesh *mesh)
+{
+    const uint64_t now_ns = net_engine_now_ns(mesh->config.engine);
+    mesh->connect_deadline_ns = now_ns + base_min_u64(connect_patience_ns(mesh), UINT64_MAX - 1 - now_ns);
+}
+
 enum base_status shuffle_mesh_connect(struct shuffle_mesh *mesh, struct base_error *error)
 {
     const uint32_t worker = mesh->config.worker, workers = mesh->config.workers;
@@ -119,8 +134,7 @@ enum base_status shuffle_mesh_connect(struct shuffle_mesh *mesh, struct base_err
     mesh->connecting = true;
     if (mesh->remote_count == 0)
         return BASE_OK;
-    const uint64_t now_ns = net_engine_now_ns(mesh->config.engine);
-    mesh->connect_deadline_ns = now_ns + base_min_u64(mesh->config.connect_timeout_ns, UINT64_MAX - 1 - now_ns);
+    shuffle_mesh_connect_on(mesh);
     enum base_status status = mesh_connection_listen(mesh, error);
     for (uint32_t i = worker + 1; i < workers && status == BASE_OK; i++) {
         if (mesh->peers[i].kind == MESH_REMOTE)
@@ -350,15 +364,15 @@ static enum base_status connect_late(const struct shuffle_mesh *mesh, struct bas
     char address[64];
     const bool key = mesh->called_why != NET_PROOF_WHY_NOTHING;
     net_address_format(&mesh->config.address[first], address);
-    return base_error_set(
-        error, BASE_NODE_MISSING,
-        "node %s: worker %u (%s) was not connected within %.1f s (%u of %u workers of other nodes are "
-        "missing; %llu strangers were turned away%s%s%s%s): is the node up, and is the port open between the "
-        "nodes?",
-        shuffle_mesh_node(mesh, first), first, address, (double)mesh->config.connect_timeout_ns / (double)BASE_NS_PER_S,
-        missing, mesh->remote_count, (unsigned long long)mesh->strangers, key ? "; what answers for node " : "",
-        key ? shuffle_mesh_node(mesh, mesh->called_peer) : "", key ? " " : "",
-        key ? net_proof_words(mesh->called_why) : "");
+    return base_error_set(error, BASE_UNREACHABLE,
+                          "node %s at %s (worker %u) cannot be reached from node %s: no new connection within %.1f s "
+                          "(%u of %u workers of "
+                          "other nodes are missing; %llu strangers were turned away%s%s%s%s)",
+                          shuffle_mesh_node(mesh, first), address, first, shuffle_mesh_node(mesh, mesh->config.worker),
+                          (double)connect_patience_ns(mesh) / (double)BASE_NS_PER_S, missing, mesh->remote_count,
+                          (unsigned long long)mesh->strangers, key ? "; what answers for node " : "",
+                          key ? shuffle_mesh_node(mesh, mesh->called_peer) : "", key ? " " : "",
+                          key ? net_proof_words(mesh->called_why) : "");
 }
 
 static enum base_status connects_retry(struct shuffle_mesh *mesh, bool *worked, struct base_error *error)

@@ -52,8 +52,8 @@ struct shuffle_mesh_config {
     const struct net_key *key;         /* which workers of other nodes must have; NULL: none; borrowed */
     uint64_t job;
     uint8_t token[SHUFFLE_TOKEN_BYTES];
-    struct shuffle_mailroom *mailroom; /* NULL when local_count is 1 */
-    uint64_t connect_timeout_ns;
+    struct shuffle_mailroom *mailroom;  /* NULL when local_count is 1 */
+    uint64_t connect_timeout_ns;        /* without a new connection; more where the node has many to make, see mesh.c */
     const struct shuffle_mesh_raw *raw; /* NULL: exchanges are attached; borrowed */
 };
 

@@ -229,7 +229,9 @@ static enum base_status lost(const struct mesh_connection *connection, const str
                              struct base_error *error)
 {
     const char *node = shuffle_mesh_node(connection->mesh, connection->peer);
-    const enum base_status status = event->status == BASE_TIMEOUT ? BASE_PEER_RESET : event->status;
+    /* However the kernel puts it: it is what may be felt of a fault elsewhere. */
+    const bool felt = event->status == BASE_TIMEOUT || event->status == BASE_UNREACHABLE;
+    const enum base_status status = felt ? BASE_PEER_RESET : event->status;
     return base_error_set(error, status, "the connection to worker %u on node %s broke: %s%s%s", connection->peer, node,
                           base_status_words(event->status), event->os_error ? ": " : "",
                           event->os_error ? strerror(event->os_error) : "");
@@ -318,6 +320,7 @@ static void connection_open(struct mesh_connection *connection)
 {
     connection_become(connection, MESH_OPEN);
     connection->mesh->open_count++;
+    shuffle_mesh_connect_on(connection->mesh);
     shuffle_mesh_stage(connection->mesh, connection->peer);
 }
 
@@ -488,16 +491,15 @@ static enum base_status on_connected(struct mesh_connection *connection, const s
     if (event->status == BASE_NODE_REFUSED)
         return base_error_set(
             error, BASE_NODE_REFUSED,
-            "node %s refused the connection to worker %u (%s): is its daemon running, and is this its "
-            "data address?",
-            node, connection->peer, address);
-    if (event->status == BASE_PEER_RESET || event->status == BASE_BUSY)
+            "node %s at %s (worker %u) refused the connection from node %s: does that address belong to "
+            "its daemon, or does a packet filter answer for it?",
+            node, address, connection->peer, shuffle_mesh_node(mesh, mesh->config.worker));
+    /* Too late for what was known when it was called: whether connecting as a whole is late is judged in the turn. */
+    if (event->status == BASE_PEER_RESET || event->status == BASE_BUSY || event->status == BASE_TIMEOUT)
         return BASE_OK; /* tried again */
-    return base_error_set(
-        error, BASE_NODE_MISSING,
-        "node %s: worker %u (%s) cannot be reached: %s%s%s (is the node up, and is the way to it open?)", node,
-        connection->peer, address, base_status_words(event->status), event->os_error ? ": " : "",
-        event->os_error ? strerror(event->os_error) : "");
+    return base_error_set(error, BASE_UNREACHABLE, "node %s at %s (worker %u) cannot be reached from node %s: %s", node,
+                          address, connection->peer, shuffle_mesh_node(mesh, mesh->config.worker),
+                          event->os_error ? strerror(event->os_error) : base_status_words(event->status));
 }
 
 /* When there are more callers than workers that are missing and some strangers, the one that has been silent longest

@@ -75,12 +75,12 @@ struct shuffle_mesh {
     uint64_t strangers;                /* closed for what they said, or for silence */
     enum net_proof_why called_why;     /* what was wrong last with the key of somebody we called, at called_peer */
     uint32_t called_peer;
-    bool key_told;          /* one line in the log is enough for a job */
-    uint32_t sends_refused; /* by an engine whose queue was full */
-    uint32_t retries;       /* peers with a retry_ns */
-    uint32_t fins;          /* peers whose fin waits to be judged */
-    uint64_t connect_deadline_ns;
-    struct shuffle_group *group; /* for the next rows that arrive */
+    bool key_told;                /* one line in the log is enough for a job */
+    uint32_t sends_refused;       /* by an engine whose queue was full */
+    uint32_t retries;             /* peers with a retry_ns */
+    uint32_t fins;                /* peers whose fin waits to be judged */
+    uint64_t connect_deadline_ns; /* goes on with every connection that comes */
+    struct shuffle_group *group;  /* for the next rows that arrive */
     struct shuffle_group *spares;
     uint32_t stalled;              /* inlets that wait */
     uint32_t kept, kept_max;       /* chunks that inlets keep for a cut row although all else in them is done with */
@@ -109,6 +109,8 @@ void shuffle_mesh_group_give(struct shuffle_mesh *mesh, struct shuffle_group *gr
 
 /* mesh.c: for connections. */
 const char *shuffle_mesh_node(const struct shuffle_mesh *mesh, uint32_t worker);
+/* Connecting made progress: from here on it has its whole time again. */
+void shuffle_mesh_connect_on(struct shuffle_mesh *mesh);
 /* That peer may have something to start at the next kick. */
 void shuffle_mesh_stage(struct shuffle_mesh *mesh, uint32_t worker);
 /* Frames for that peer that are not in flight go home. */

@@ -84,6 +84,7 @@ def limit_groups(lab, full):
                                    ("buffers", limits.memory_of_buffers)], nodes=3, memory=limits.MEMORY)
     for via in dict.fromkeys([lab.via, "loopback"]):
         lab.group("beside-" + via, "two clusters via " + via, [("side by side", limits.side_by_side)], nodes=2, via=via)
+    lab.group("many", "200 workers", [("on one machine", limits.many_workers)], nodes=5, workers=40, memory="2Gi")
     lab.group("shuffle", "shuffle", [("one part for a key", limits.partitions), ("fixed-width rows", limits.fixed_rows),
                                      ("local: on a shared file system", limits.same_files_as_own)], nodes=3, workers=2)
     if lab.root:

@@ -362,7 +362,8 @@ def way_unreachable(cluster):
             in_namespace(cluster, here, "route", "add", kind, cluster.address(there) + "/32")
         try:
             since = time.monotonic()
-            fails(cluster, cluster.start(*ENDLESS["shuffle"]), since, ["n1", "n2"], 3)
+            report = fails(cluster, cluster.start(*ENDLESS["shuffle"]), since, ["n1", "n2"], 3)
+            expect(report["error_code"] == "UNREACHABLE" and "alive" in report["error"], report["error"])
             baseline.expect_free(since)
         finally:
             for here, there in (("n1", "n2"), ("n2", "n1")):

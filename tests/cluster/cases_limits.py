@@ -168,6 +168,21 @@ def same_files_as_own(cluster):
     cases_input.runs(cluster)
 
 
+def many_workers(cluster):
+    """200 workers make 16,000 connections on one machine: late is who makes none, not who makes many. Twice, and after
+    that nothing is open."""
+    def descriptors():
+        return [len(os.listdir("/proc/%d/fd" % cluster.pid("n%d" % (i + 1)))) for i in range(cluster.nodes)]
+    cases_input.runs(cluster)
+    before = descriptors()
+    for _ in range(2):
+        report = cluster.job("join", "--left", "gen:rows=200k,row=32", "--right", "gen:rows=200k,row=16,seed=2", "--on",
+                             "key=key", "--select", "left.key")
+        expect_equal(report["rows"], 200000, "rows")
+    cluster.settle("all connections closed", lambda: None if descriptors() <= before else "%s descriptors, %s before" % (
+        descriptors(), before))
+
+
 # Shuffles ------------------------------------------------------------------------------------------------------------
 
 def partitions(cluster):

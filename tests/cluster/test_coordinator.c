@@ -485,6 +485,7 @@ static void test_stuck_release(void **state)
     struct cluster_message cancel = {.kind = CLUSTER_MESSAGE_CANCEL, .job = client->job};
     rig_client_say(rig, rig_client(rig), &cancel);
     assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_CANCELLED);
+    assert_true(client->report.report.spans.release_seconds > 0.5); /* told before all let go, and counted so far */
     /* Another job waits for it, not longer than the bound. */
     const struct cluster_submit submit = rig_join();
     struct rig_client *next = rig_submit(rig, &submit);

@@ -648,7 +648,7 @@ static void who_is_missing_is_named_in_time(void **state)
     struct rig *rig = rig_new();
     rig_open_some(rig, &plain, worker_0_absent);
     assert_false(rig_run(rig, never));
-    assert_int_equal(rig->worker[1].error.status, BASE_NODE_MISSING);
+    assert_int_equal(rig->worker[1].error.status, BASE_UNREACHABLE);
     assert_non_null(strstr(rig->worker[1].error.text, "node n0"));
     assert_in_range(net_sim_now_ns(rig->world), 5 * BASE_NS_PER_S, 6 * BASE_NS_PER_S);
     rig_close(rig, true);
@@ -684,7 +684,7 @@ static void who_hangs_up_is_called_again(void **state)
     assert_int_equal(net_socket_adopt(rig->worker[1].engine, fd, &grump, &grump.socket, &error), BASE_OK);
     assert_int_equal(net_socket_accept(grump.socket, &error), BASE_OK);
     assert_false(rig_run(rig, grump_turn));
-    assert_int_equal(rig->worker[0].error.status, BASE_NODE_MISSING);
+    assert_int_equal(rig->worker[0].error.status, BASE_UNREACHABLE);
     assert_non_null(strstr(rig->worker[0].error.text, "node n1"));
     assert_true(hung_up > 100);
     assert_in_range(net_sim_now_ns(rig->world), 5 * BASE_NS_PER_S, 6 * BASE_NS_PER_S);

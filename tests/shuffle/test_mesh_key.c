@@ -81,7 +81,7 @@ static void expect_shut(uint8_t caller, uint8_t callee, const char *why)
         assert_in_range(net_sim_now_ns(rig->world), 5 * BASE_NS_PER_S, 6 * BASE_NS_PER_S);
         /* One of them failed first, and then the rig stops. */
         const struct base_error *error = &rig->worker[rig->worker[0].error.status == BASE_OK].error;
-        assert_int_equal(error->status, BASE_NODE_MISSING);
+        assert_int_equal(error->status, BASE_UNREACHABLE);
         assert_non_null(strstr(error->text, "strangers were turned away"));
         while (rig->worker[0].error.status == BASE_OK)
             rig_turn(rig, 0);
