@@ -17,6 +17,9 @@
 #define CLUSTER_RESOLVE_NS (UINT64_C(120) * BASE_NS_PER_S)
 #define CLUSTER_COMMIT_NS (UINT64_C(60) * BASE_NS_PER_S)
 
+/* Job numbers are reserved in blocks; the next is asked for when so many of a block are left. */
+enum { CLUSTER_JOBS_PER_BLOCK = 100000, CLUSTER_JOBS_LOW = 1000 };
+
 struct cluster_coordinator;
 
 struct cluster_coordinator_config {
@@ -41,7 +44,7 @@ enum base_status cluster_decision_copy(const struct cluster_decision *from, stru
 enum cluster_event_kind {
     CLUSTER_EVENT_MESSAGE,  /* peer, message */
     CLUSTER_EVENT_LOST,     /* peer: its connection ended, error says how */
-    CLUSTER_EVENT_RECORDED, /* the decision of `job` is on disk, or error says why not */
+    CLUSTER_EVENT_RECORDED, /* the decision of `job` is on disk, or error says why not; unknown: or perhaps it is */
     CLUSTER_EVENT_TICK,     /* time has passed; only after all messages that had arrived by then */
     CLUSTER_EVENT_STOP      /* end the running job and then say CLUSTER_ACTION_STOPPED */
 };
@@ -51,6 +54,7 @@ struct cluster_event {
     uint64_t peer, job;
     struct cluster_message *message; /* the step may take parts of it over; the caller frees the rest */
     struct base_error error;
+    bool unknown;
 };
 
 enum cluster_action_kind {

@@ -146,7 +146,7 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
     case CLUSTER_ACTION_RECORD:
         shell->recorded = true;
         shell->record = (struct cluster_event){.kind = CLUSTER_EVENT_RECORDED, .job = action->job};
-        cluster_state_record(shell->state, action->decision, &shell->record.error);
+        cluster_state_record(shell->state, action->decision, &shell->record.unknown, &shell->record.error);
         break;
     case CLUSTER_ACTION_FORGET:
         cluster_state_forget(shell->state, action->job);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/coordinator_state.h"
 #include "cluster/link.h"
 
 enum { NODES = 3 };
@@ -456,9 +457,9 @@ static void test_coordinator_dies(void **state)
 }
 
 /* A decision that an earlier coordinator recorded, and died: parts get their names when the nodes are here. */
-static void test_decision_is_completed(void **state)
+static void test_decision_is_completed(void **unused)
 {
-    (void)state;
+    (void)unused;
     char out[96], path[160];
     snprintf(out, sizeof out, "%s/out-decided", folder);
     end_process(&coordinator_pid, SIGKILL);
@@ -467,15 +468,23 @@ static void test_decision_is_completed(void **state)
         snprintf(path, sizeof path, "%s/.attempt-job-7-part-%05d.csv", out, worker);
         fclose(fopen(path, "w"));
     }
+    snprintf(path, sizeof path, "%s/state", folder);
+    struct join_node nodes[NODES] = {{"n1", 0, 2}, {"n2", 2, 2}, {"n3", 4, 2}};
+    const struct cluster_decision decision = {.job = 7,
+                                              .out = out,
+                                              .extension = (char *)(uintptr_t) "csv",
+                                              .text = (char *)(uintptr_t) "{}\n",
+                                              .node_count = NODES,
+                                              .node = nodes};
+    struct cluster_state *state;
+    struct base_error error;
+    uint64_t first;
+    bool unknown;
+    assert_int_equal(cluster_state_open(path, &state, &first, &error), BASE_OK);
+    assert_int_equal(cluster_state_record(state, &decision, &unknown, &error), BASE_OK);
+    cluster_state_close(state);
     snprintf(path, sizeof path, "%s/state/decision-7", folder);
-    FILE *decision = fopen(path, "w");
-    assert_non_null(decision);
-    fprintf(decision,
-            "{\"job\": 7, \"out\": \"%s\", \"extension\": \"csv\", \"text\": \"{}\\n\", \"nodes\": ["
-            "{\"name\": \"n1\", \"first\": 0, \"count\": 2}, {\"name\": \"n2\", \"first\": 2, \"count\": 2}, "
-            "{\"name\": \"n3\", \"first\": 4, \"count\": 2}]}",
-            out);
-    fclose(decision);
+    assert_true(exists(path));
     start_coordinator();
     await_complete();
     run_good_join(); /* by its end, what came before it has been carried out */
