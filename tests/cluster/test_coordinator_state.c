@@ -65,6 +65,23 @@ static void put(const char *name, const char *bytes, size_t count)
     fclose(file);
 }
 
+/* In place: a file that is cut to be written again would be on the disk before it is closed. */
+static void flip(const char *name, size_t bit)
+{
+    const int fd = open(path_of(name), O_RDWR);
+    assert_true(fd >= 0);
+    uint8_t byte;
+    assert_int_equal(pread(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    byte ^= (uint8_t)(1u << bit % 8);
+    assert_int_equal(pwrite(fd, &byte, 1, (off_t)(bit / 8)), 1);
+    close(fd);
+}
+
+static void cut(const char *name, size_t length)
+{
+    assert_int_equal(truncate(path_of(name), (off_t)length), 0);
+}
+
 static size_t get(const char *name, char *bytes, size_t room)
 {
     FILE *file = fopen(path_of(name), "r");
@@ -177,19 +194,17 @@ static void test_every_flipped_bit_of_the_epoch(void **unused)
     char whole[256];
     const size_t count = get("epoch", whole, sizeof whole);
     for (size_t bit = 0; bit < 8 * count; bit++) {
-        char flipped[256];
-        memcpy(flipped, whole, count);
-        flipped[bit / 8] ^= (char)(1 << bit % 8);
-        put("epoch", flipped, count);
+        flip("epoch", bit);
         struct cluster_state *state;
         struct base_error error = {0};
         uint64_t first;
         assert_int_equal(cluster_state_open(folder, &state, &first, &error), BASE_PARSE);
         assert_non_null(strstr(error.text, "/epoch"));
         assert_non_null(strstr(error.text, "larger than"));
+        flip("epoch", bit);
     }
-    for (size_t length = 0; length < count; length++) {
-        put("epoch", whole, length);
+    for (size_t length = count; length-- > 0;) {
+        cut("epoch", length);
         assert_int_equal(open_and_close(), 0);
     }
     put("epoch", whole, count);
@@ -259,19 +274,18 @@ static void test_every_flipped_bit_of_a_decision(void **unused)
     (void)unused;
     struct cluster_state *state = open_state();
     record(state);
-    char whole[4096], flipped[4096];
+    char whole[4096];
     const size_t count = get("decision-7", whole, sizeof whole);
     struct base_error error = {0};
     for (size_t bit = 0; bit < 8 * count; bit++) {
-        memcpy(flipped, whole, count);
-        flipped[bit / 8] ^= (char)(1 << bit % 8);
-        put("decision-7", flipped, count);
+        flip("decision-7", bit);
         assert_int_equal(restore(state, &error), BASE_PARSE);
         assert_non_null(strstr(error.text, "/decision-7"));
         assert_non_null(strstr(error.text, "move it away"));
+        flip("decision-7", bit);
     }
-    for (size_t length = 0; length < count; length++) {
-        put("decision-7", whole, length);
+    for (size_t length = count; length-- > 0;) {
+        cut("decision-7", length);
         assert_int_equal(restore(state, &error), BASE_PARSE);
     }
     put("decision-7", whole, count);
