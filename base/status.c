@@ -31,6 +31,11 @@ const char *base_status_name(enum base_status status)
     return status_is_known(status) ? statuses[status].name : "UNKNOWN";
 }
 
+bool base_status_is_failure(enum base_status status)
+{
+    return status_is_known(status) && status != BASE_OK && status != BASE_BUSY && status != BASE_END;
+}
+
 enum base_radius base_status_radius(enum base_status status)
 {
     return status_is_known(status) ? statuses[status].radius : BASE_RADIUS_JOB;

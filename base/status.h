@@ -65,6 +65,8 @@ struct base_error {
 const char *base_status_words(enum base_status status);
 /* Static identifier such as "FRAME_CORRUPT"; never NULL. */
 const char *base_status_name(enum base_status status);
+/* Can it be the reason why something failed for good? Not OK, BUSY, END, nor a value out of range. */
+bool base_status_is_failure(enum base_status status);
 enum base_radius base_status_radius(enum base_status status);
 /* Larger is better to tell. */
 enum base_rank base_status_rank(enum base_status status);

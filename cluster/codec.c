@@ -549,6 +549,8 @@ static void get_message(struct wire_reader *reader, const Wire__Envelope *envelo
     case CLUSTER_MESSAGE_CUT:
         /* They share their form in the union of either struct. */
         wire_get_error(reader, envelope->refused, &message->answer.error);
+        if (message->kind != CLUSTER_MESSAGE_ANSWER && !base_status_is_failure(message->answer.error.status))
+            message->answer.error.status = BASE_INTERNAL; /* a failure that says it is none */
         break;
     case CLUSTER_MESSAGE_BEAT:
         message->beat.sequence = envelope->beat->sequence;

@@ -99,6 +99,7 @@ static bool is_echo(const struct base_error *error)
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
 {
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(status != BASE_OK);
     if (!job || job->phase == CLUSTER_PHASE_DONE || job->phase == CLUSTER_PHASE_RELEASE)
         return;
     char text[BASE_ERROR_TEXT_BYTES];
@@ -475,13 +476,20 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
                      &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);
 }
 
+/* The reason that a node gives. Some reasons are not a node's to give: clients would take them for an end by their own
+ * will or for a cluster that is not there. */
+static enum base_status node_reason(enum base_status status)
+{
+    const bool ours = status == BASE_CANCELLED || status == BASE_NODE_MISSING || status == BASE_VERSION;
+    return ours || !base_status_is_failure(status) ? BASE_INTERNAL : status;
+}
+
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
     /* Of the sources, only what the request says of them is invalid. */
     if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_INVALID)
         c->run->bad_request = true;
-    coordinator_fail(c, error->status == BASE_OK ? BASE_INTERNAL : error->status, "node %s: %s", node->node->hello.name,
-                     error->text);
+    coordinator_fail(c, node_reason(error->status), "node %s: %s", node->node->hello.name, error->text);
 }
 
 static struct run_node *find_member(const struct cluster_coordinator *c, const struct coordinator_node *node)
@@ -500,7 +508,7 @@ static void commit_progress(struct cluster_coordinator *c, struct run_node *memb
     if (!member || job->id != message->job || job->phase != CLUSTER_PHASE_COMMIT)
         return;
     if (message->kind == CLUSTER_MESSAGE_FAILED) {
-        coordinator_fail(c, message->failed.error.status,
+        coordinator_fail(c, node_reason(message->failed.error.status),
                          "node %s cannot publish its parts: %s; what is missing is published when it connects again",
                          member->node->hello.name, message->failed.error.text);
         return;

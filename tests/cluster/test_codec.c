@@ -304,6 +304,28 @@ static void test_versions(void **state)
     refuse(&message, BASE_PROTOCOL, "does not speak");
 }
 
+/* Whoever says that something failed cannot say that it did not. */
+static void test_failures_are_failures(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_FAILED, CLUSTER_MESSAGE_REFUSED,
+                                                      CLUSTER_MESSAGE_ANSWER};
+    static const enum base_status none[] = {BASE_OK, BASE_BUSY, BASE_END, BASE_STATUS_COUNT, (enum base_status)9999};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        for (size_t j = 0; j < sizeof none / sizeof none[0]; j++) {
+            struct cluster_message message = {.kind = kinds[i], .job = 7}, decoded;
+            message.failed.error.status = none[j];
+            uint8_t *bytes;
+            size_t count;
+            struct base_error error;
+            assert_int_equal(cluster_codec_encode(&message, 0, &bytes, &count, &error), BASE_OK);
+            assert_int_equal(cluster_codec_decode(bytes, count, &decoded, &error), BASE_OK);
+            free(bytes);
+            const bool kept = kinds[i] == CLUSTER_MESSAGE_ANSWER && none[j] < BASE_STATUS_COUNT;
+            assert_int_equal(decoded.failed.error.status, kept ? none[j] : BASE_INTERNAL);
+        }
+}
+
 static void test_limits(void **state)
 {
     (void)state;
@@ -456,12 +478,19 @@ static void test_corpus_is_current(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back),     cmocka_unit_test(test_report_fields),
-        cmocka_unit_test(test_step_fields),        cmocka_unit_test(test_submit_fields),
-        cmocka_unit_test(test_measurement_fields), cmocka_unit_test(test_bisect_requests),
-        cmocka_unit_test(test_plan_fields),        cmocka_unit_test(test_broken_bytes),
-        cmocka_unit_test(test_versions),           cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_plans_are_checked),  cmocka_unit_test(test_corpus_is_current),
+        cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_report_fields),
+        cmocka_unit_test(test_step_fields),
+        cmocka_unit_test(test_submit_fields),
+        cmocka_unit_test(test_measurement_fields),
+        cmocka_unit_test(test_bisect_requests),
+        cmocka_unit_test(test_plan_fields),
+        cmocka_unit_test(test_broken_bytes),
+        cmocka_unit_test(test_versions),
+        cmocka_unit_test(test_failures_are_failures),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_plans_are_checked),
+        cmocka_unit_test(test_corpus_is_current),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

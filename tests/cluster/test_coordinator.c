@@ -126,6 +126,28 @@ static void test_publish(void **state)
     rig_close(rig);
 }
 
+/* A node's reasons are not the coordinator's: it can neither succeed by failing nor cancel a job. */
+static void test_reasons_of_nodes(void **state)
+{
+    (void)state;
+    static const enum base_status given[] = {BASE_OK, BASE_BUSY, BASE_CANCELLED, BASE_NODE_MISSING, BASE_VERSION};
+    static const enum cluster_message_kind orders[] = {CLUSTER_MESSAGE_START, CLUSTER_MESSAGE_COMMIT};
+    for (uint32_t i = 0; i < sizeof given / sizeof given[0]; i++)
+        for (uint32_t j = 0; j < 2; j++) {
+            struct rig *rig = the_rig();
+            open_complete(rig, 40 + i, 3);
+            rig->node[1].mute[orders[j]] = true;
+            const struct cluster_submit submit = rig_shuffle_out();
+            struct rig_client *client = rig_submit(rig, &submit);
+            assert_true(rig_until_told(rig, 1, orders[j], BASE_NS_PER_S));
+            struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = client->job};
+            failed.failed.error.status = given[i];
+            rig_node_say(rig, 1, &failed);
+            assert_int_equal(await_report(rig, client, CLUSTER_COMMIT_NS), BASE_INTERNAL);
+            rig_close(rig);
+        }
+}
+
 static void test_record_fails(void **state)
 {
     (void)state;
@@ -1014,6 +1036,7 @@ int main(void)
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_one_morsel_each_when_few),
         cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_reasons_of_nodes),
         cmocka_unit_test(test_record_fails),
         cmocka_unit_test(test_lost_in_every_phase),
         cmocka_unit_test(test_silent_in_every_phase),
