@@ -50,8 +50,9 @@ static enum base_status check_generated(const struct cluster_source *source, con
                                         struct base_error *error)
 {
     if (source->schema || source->format != CLUSTER_FORMAT_BY_SUFFIX || source->delimiter || source->quote ||
-        source->header != CLUSTER_CHOICE_DEFAULT || source->empty_is_null != CLUSTER_CHOICE_DEFAULT ||
-        source->quoted_empty_is_null != CLUSTER_CHOICE_DEFAULT || source->incomplete != CLUSTER_CHOICE_DEFAULT)
+        source->null_texts[0] != '\0' || source->header != CLUSTER_CHOICE_DEFAULT ||
+        source->empty_is_null != CLUSTER_CHOICE_DEFAULT || source->quoted_empty_is_null != CLUSTER_CHOICE_DEFAULT ||
+        source->incomplete != CLUSTER_CHOICE_DEFAULT)
         return base_error_set(error, BASE_INVALID,
                               "--%s=%s is generated, with the columns key and payload: options that describe a file do "
                               "not apply",

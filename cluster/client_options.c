@@ -38,10 +38,11 @@ enum key {
     X(SCHEMA, "-schema", "SCHEMA", "Columns: NAME:TYPE[?][,...]; ? means that it may be NULL")                         \
     X(FORMAT, "-format", "csv|bin", "Format (default: bin for names that end in .bin, else csv)")                      \
     X(DELIMITER, "-delimiter", "C", "Between CSV fields (default: a comma; a tab for names that end in .tsv)")         \
-    X(QUOTE, "-quote", "C", "Around CSV fields (default: \")")                                                         \
+    X(QUOTE, "-quote", "C|none", "Around CSV fields (default: \"); none: quotes are text")                             \
     X(HEADER, "-header", "yes|no", "Does the first CSV record name the columns? (default: yes)")                       \
     X(EMPTY_NULL, "-empty-null", "yes|no", "Is an empty CSV field NULL? (default: yes)")                               \
     X(QUOTED_EMPTY_NULL, "-quoted-empty-null", "yes|no", "Is a quoted empty CSV field NULL too? (default: no)")        \
+    X(NULL_TEXT, "-null", "TEXT", "An unquoted CSV field of this text is NULL; may be given several times")            \
     X(INCOMPLETE, "-incomplete", "yes|no", "Read a result of Millrace of which a part is missing? (default: no)")
 
 enum source_key {
@@ -144,6 +145,21 @@ static enum base_status keep(const char *text, char **copy, struct base_error *e
     *copy = strdup(text);
     if (!*copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
+    return BASE_OK;
+}
+
+/* Adds a line to the texts that mean NULL. */
+static enum base_status read_null_text(const char *option, const char *text, char texts[SHUFFLE_NULL_TEXTS_BYTES],
+                                       struct base_error *error)
+{
+    const size_t used = strlen(texts), bytes = strlen(text);
+    if (strpbrk(text, "\r\n") != NULL)
+        return base_error_set(error, BASE_INVALID, "--%s: an unquoted field has no line end", option);
+    if (used + bytes + 2 > SHUFFLE_NULL_TEXTS_BYTES)
+        return base_error_set(error, BASE_INVALID, "--%s=%.40s is too much: all such texts have at most %d bytes",
+                              option, text, SHUFFLE_NULL_TEXTS_BYTES - 2);
+    memcpy(texts + used, text, bytes);
+    memcpy(texts + used + bytes, "\n", 2);
     return BASE_OK;
 }
 
@@ -254,6 +270,12 @@ static enum base_status read_source(struct cluster_submit *submit, uint32_t inde
     int value = 0;
     if (key == SOURCE_TEXT || key == SOURCE_SCHEMA)
         return keep(text, key == SOURCE_TEXT ? &source->text : &source->schema, error);
+    if (key == SOURCE_NULL_TEXT)
+        return read_null_text(option, text, source->null_texts, error);
+    if (key == SOURCE_QUOTE && strcmp(text, "none") == 0) {
+        source->quote = SHUFFLE_CSV_NO_QUOTE;
+        return BASE_OK;
+    }
     if (key == SOURCE_DELIMITER || key == SOURCE_QUOTE)
         return read_character(option, text, key == SOURCE_DELIMITER ? &source->delimiter : &source->quote, error);
     const enum base_status status = read_value(option, text, values, &value, error);

@@ -92,6 +92,7 @@ static Wire__Source **put_sources(struct wire_scratch *scratch, const struct clu
         item[i].empty_is_null = source[i].empty_is_null;
         item[i].quoted_empty_is_null = source[i].quoted_empty_is_null;
         item[i].incomplete = source[i].incomplete;
+        item[i].null_texts = wire_bytes(source[i].null_texts);
     }
     return list;
 }
@@ -115,6 +116,7 @@ static uint32_t get_sources(struct wire_reader *reader, Wire__Source **wire, siz
             (enum cluster_choice)wire_below(reader, "choice", from->empty_is_null, CLUSTER_CHOICE_NO + 1);
         source[i].quoted_empty_is_null =
             (enum cluster_choice)wire_below(reader, "choice", from->quoted_empty_is_null, CLUSTER_CHOICE_NO + 1);
+        wire_get_null_texts(reader, from->null_texts, source[i].null_texts);
         source[i].incomplete =
             (enum cluster_choice)wire_below(reader, "choice", from->incomplete, CLUSTER_CHOICE_NO + 1);
     }

@@ -1,6 +1,7 @@
 /* The codec's part for relations and plans. A plan that passes can be run: its columns, keys, items, node map and
  * settings refer only to what is there. */
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -216,6 +217,7 @@ Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shu
     wire->header = relation->csv.header;
     wire->empty_is_null = relation->csv.empty_is_null;
     wire->quoted_empty_is_null = relation->csv.quoted_empty_is_null;
+    wire->null_texts = wire_bytes(relation->csv.null_texts);
     if (relation->placement == SHUFFLE_GENERATED)
         wire->generator = put_generator(scratch, &relation->generator);
     wire->field = put_schema(scratch, &relation->schema);
@@ -242,6 +244,15 @@ static void check_generated(struct wire_reader *reader, const struct shuffle_rel
         wire_refuse(reader, BASE_PROTOCOL, "a generated relation has other columns than its rows");
 }
 
+void wire_get_null_texts(struct wire_reader *reader, struct ProtobufCBinaryData data,
+                         char texts[SHUFFLE_NULL_TEXTS_BYTES])
+{
+    char *text = wire_text(reader, "texts that mean NULL", data, SHUFFLE_NULL_TEXTS_BYTES - 1);
+    if (text != NULL)
+        snprintf(texts, SHUFFLE_NULL_TEXTS_BYTES, "%s", text);
+    free(text);
+}
+
 void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, struct shuffle_relation *relation)
 {
     if (!wire_there(reader, "relation", wire))
@@ -254,6 +265,7 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
     relation->csv.header = wire->header;
     relation->csv.empty_is_null = wire->empty_is_null;
     relation->csv.quoted_empty_is_null = wire->quoted_empty_is_null;
+    wire_get_null_texts(reader, wire->null_texts, relation->csv.null_texts);
     if (relation->placement == SHUFFLE_GENERATED)
         get_generator(reader, wire->generator, &relation->generator);
     get_schema(reader, wire->field, wire->n_field, &relation->schema);

@@ -121,6 +121,9 @@ struct Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cl
 void wire_get_nodes(struct wire_reader *reader, const struct Wire__Nodes *wire, struct cluster_nodes *nodes);
 struct Wire__Jobs *wire_put_jobs(struct wire_scratch *scratch, const struct cluster_jobs *jobs);
 void wire_get_jobs(struct wire_reader *reader, const struct Wire__Jobs *wire, struct cluster_jobs *jobs);
+/* A copy of the texts that mean NULL. */
+void wire_get_null_texts(struct wire_reader *reader, struct ProtobufCBinaryData data,
+                         char texts[SHUFFLE_NULL_TEXTS_BYTES]);
 struct Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error);
 void wire_get_error(struct wire_reader *reader, const struct Wire__Error *wire, struct base_error *error);
 

@@ -64,6 +64,7 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
         relation->csv.delimiter = source->delimiter;
     if (source->quote)
         relation->csv.quote = source->quote;
+    memcpy(relation->csv.null_texts, source->null_texts, sizeof relation->csv.null_texts);
     relation->csv.header = choose(source->header, relation->csv.header);
     relation->csv.empty_is_null = choose(source->empty_is_null, relation->csv.empty_is_null);
     relation->csv.quoted_empty_is_null = choose(source->quoted_empty_is_null, relation->csv.quoted_empty_is_null);

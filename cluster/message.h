@@ -133,7 +133,8 @@ struct cluster_source {
     enum cluster_format format;
     char delimiter, quote; /* 0: as the suffix says */
     enum cluster_choice header, empty_is_null, quoted_empty_is_null;
-    enum cluster_choice incomplete; /* YES: a result of which a part is missing is read all the same */
+    char null_texts[SHUFFLE_NULL_TEXTS_BYTES]; /* as in struct shuffle_csv_options */
+    enum cluster_choice incomplete;            /* YES: a result of which a part is missing is read all the same */
 };
 
 /* Applies format and CSV options to a relation that shuffle_relation_parse filled. */

@@ -9,6 +9,17 @@ static const char empty_words[] = "is empty";
 /* Of a column whose type was inferred. */
 static const char changed_words[] = "is written otherwise";
 
+bool shuffle_csv_is_null_text(const struct csv_field *field, const struct shuffle_csv_options *options)
+{
+    for (const char *at = options->null_texts; *at != '\0';) {
+        const size_t bytes = strcspn(at, "\n");
+        if (bytes == field->bytes && memcmp(at, field->data, bytes) == 0)
+            return true;
+        at += bytes + (at[bytes] == '\n');
+    }
+    return false;
+}
+
 /* Fills column->null; false when a NULL is where none may be. */
 static bool convert_nulls(const struct csv_column *column, const struct shuffle_csv_options *options, uint32_t rows,
                           uint32_t *bad_row)
@@ -33,7 +44,8 @@ static inline bool null_at(const struct csv_column *column, uint32_t row)
 static const char *convert_strings(const struct csv_column *column, uint32_t rows)
 {
     for (uint32_t r = 0; r < rows; r++)
-        column->slice[r] = (struct shuffle_slice){column->field[r].data, column->field[r].bytes};
+        column->slice[r] =
+            (struct shuffle_slice){column->field[r].data, null_at(column, r) ? 0 : column->field[r].bytes};
     return NULL;
 }
 
@@ -96,8 +108,8 @@ static const char *convert_int64s(const struct csv_column *column, uint32_t rows
         const struct csv_field *field = &column->field[r];
         uint64_t value;
         if (__builtin_expect(sixteen_digits(field->data, field->bytes, &value), 1)) {
-            to[r] = (int64_t)value;
-            if (__builtin_expect(inferred && field->data[0] == '0' && field->bytes > 1, 0)) {
+            to[r] = null_at(column, r) ? 0 : (int64_t)value; /* a number may mean NULL */
+            if (__builtin_expect(inferred && field->data[0] == '0' && field->bytes > 1 && !null_at(column, r), 0)) {
                 *bad_row = r;
                 return changed_words;
             }
@@ -234,24 +246,26 @@ static enum base_status changed_error(const char *path, uint64_t line, const str
 }
 
 static enum base_status empty_error(const char *path, uint64_t line, const struct shuffle_field *info,
-                                    struct base_error *error)
+                                    const struct csv_field *field, struct base_error *error)
 {
-    char type[48], nullable_type[48];
+    char type[48], nullable_type[48], text[SHUFFLE_QUOTE_BYTES];
     struct shuffle_field nullable = *info;
     nullable.nullable = true;
     shuffle_field_format_type(info, type);
     shuffle_field_format_type(&nullable, nullable_type);
     return base_error_set(error, BASE_PARSE,
-                          "%s:%" PRIu64 ": column \"%s\" is empty, but its type %s does not allow NULL: declare it "
+                          "%s:%" PRIu64 ": column \"%s\" is %s, but its type %s does not allow NULL: declare it "
                           "\"%s:%s\" " DECLARE_WORDS,
-                          path, line, info->name, type, info->name, nullable_type, path);
+                          path, line, info->name,
+                          field->bytes == 0 ? "empty" : shuffle_value_quote(field->data, field->bytes, text), type,
+                          info->name, nullable_type, path);
 }
 
 enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,
                                           const struct csv_field *field, const char *words, struct base_error *error)
 {
     if (words == empty_words)
-        return empty_error(path, line, info, error);
+        return empty_error(path, line, info, field, error);
     if (words == changed_words)
         return changed_error(path, line, info, field, error);
     char type[48], better_type[48], text[SHUFFLE_QUOTE_BYTES], string[SHUFFLE_NAME_BYTES_MAX + 32] = "";

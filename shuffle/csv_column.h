@@ -17,9 +17,14 @@ struct csv_column {
     uint8_t *null; /* NULL when the column is not nullable */
 };
 
+/* Is the field's text one of those that mean NULL? */
+bool shuffle_csv_is_null_text(const struct csv_field *field, const struct shuffle_csv_options *options);
+
 static inline bool shuffle_csv_field_is_null(const struct csv_field *field, const struct shuffle_csv_options *options)
 {
-    return field->bytes == 0 && (field->quoted ? options->quoted_empty_is_null : options->empty_is_null);
+    if (field->bytes == 0)
+        return field->quoted ? options->quoted_empty_is_null : options->empty_is_null;
+    return options->null_texts[0] != '\0' && !field->quoted && shuffle_csv_is_null_text(field, options);
 }
 
 /* Bytes of data per row. */

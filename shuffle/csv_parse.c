@@ -5,6 +5,9 @@
 
 #include "shuffle/csv_mask.h"
 
+/* Equals no byte: what a quote is compared with where there is none. */
+enum { NO_BYTE = 256 };
+
 /* A byte that is neither LF, delimiter nor quote. */
 static uint8_t padding_byte(uint8_t delimiter, uint8_t quote)
 {
@@ -137,7 +140,8 @@ static inline enum csv_result split_record(struct csv_split *split, struct recor
                                            bool final)
 {
     const uint8_t *data = cursor->data;
-    const uint8_t delimiter = cursor->delimiter, quote = cursor->quote;
+    const uint8_t delimiter = cursor->delimiter;
+    const unsigned quote = cursor->quote == '\n' ? NO_BYTE : cursor->quote;
     record->column = 0;
     record->begin_lines = record->lines;
     begin_field(record, record->begin);
@@ -222,7 +226,8 @@ size_t shuffle_csv_find_end(uint8_t quote, const uint8_t *data, size_t bytes, bo
     uint64_t inside_before = *open ? UINT64_MAX : 0;
     for (size_t base = 0; base < bytes; base += 64) {
         const uint8_t *at = csv_mask_window(data, bytes, base, copy, padding);
-        const uint64_t inside = running_parity(csv_mask_of(at, quote)) ^ inside_before;
+        const uint64_t quotes = quote == '\n' ? 0 : csv_mask_of(at, quote);
+        const uint64_t inside = running_parity(quotes) ^ inside_before;
         const uint64_t ends = csv_mask_of(at, '\n') & ~inside;
         if (ends != 0) {
             *open = false;
@@ -240,7 +245,7 @@ void shuffle_csv_count(uint8_t quote, const uint8_t *data, size_t bytes, uint64_
     const uint8_t padding = padding_byte('\n', quote);
     for (size_t base = 0; base < bytes; base += 64) {
         const uint8_t *at = csv_mask_window(data, bytes, base, copy, padding);
-        *quotes += (uint64_t)__builtin_popcountll(csv_mask_of(at, quote));
+        *quotes += quote == '\n' ? 0 : (uint64_t)__builtin_popcountll(csv_mask_of(at, quote));
         *newlines += (uint64_t)__builtin_popcountll(csv_mask_of(at, '\n'));
     }
 }

@@ -33,7 +33,7 @@ struct csv_field {
 #define CSV_SKIP UINT32_MAX
 
 struct csv_split {
-    uint8_t delimiter, quote; /* different, neither CR nor LF */
+    uint8_t delimiter, quote; /* different, neither CR nor LF; quote LF: no field is quoted */
     uint32_t columns;         /* fields of a record, at least 1 */
     bool any_count;           /* a record may have any number of fields up to columns (to find out how many) */
     const uint32_t *target;   /* per column: where its fields go, or CSV_SKIP. NULL: column c to target c */
@@ -61,10 +61,10 @@ enum csv_result shuffle_csv_split(struct csv_split *split, const uint8_t *data, 
 /* Turns doubled quotes into single ones in place (data points into bytes the caller may write to). */
 void shuffle_csv_undouble(struct csv_field *field, uint8_t quote);
 
-/* Looks for the end of a record by counting quotes alone: *open says whether data[0] is inside quotes, and on return
- * whether the byte behind the searched ones is. Returns the offset behind the LF, or 0 when no record ends in
- * data[0 .. bytes). On a record without errors it agrees with shuffle_csv_split; on one with errors it may differ only
- * behind the first error. */
+/* quote may be LF here and below, too: none. Looks for the end of a record by counting quotes alone: *open says whether
+ * data[0] is inside quotes, and on return whether the byte behind the searched ones is. Returns the offset behind the
+ * LF, or 0 when no record ends in data[0 .. bytes). On a record without errors it agrees with shuffle_csv_split; on one
+ * with errors it may differ only behind the first error. */
 size_t shuffle_csv_find_end(uint8_t quote, const uint8_t *data, size_t bytes, bool *open);
 
 /* Adds the quotes and LFs in data to the counters. */

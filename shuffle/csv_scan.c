@@ -492,7 +492,7 @@ static void point_batch(struct csv_scan *csv)
 
 static enum base_status check_options(const struct shuffle_csv_options *csv, struct base_error *error)
 {
-    const bool line_end = csv->delimiter == '\n' || csv->delimiter == '\r' || csv->quote == '\n' || csv->quote == '\r';
+    const bool line_end = csv->delimiter == '\n' || csv->delimiter == '\r' || csv->quote == '\r';
     if (csv->delimiter == csv->quote || line_end)
         return base_error_set(error, BASE_INVALID,
                               "delimiter and quote of a CSV file must differ, and neither may be a line end");

@@ -21,12 +21,19 @@ enum shuffle_key_distribution {
     SHUFFLE_KEYS_STRIDE   /* i * 2^32 */
 };
 
+/* For quote: there are no quoted fields. */
+#define SHUFFLE_CSV_NO_QUOTE '\n'
+/* Room for all texts that mean NULL. */
+enum { SHUFFLE_NULL_TEXTS_BYTES = 256 };
+
 struct shuffle_csv_options {
     char delimiter;            /* ',' */
     char quote;                /* '"' */
     bool header;               /* the first record names the columns */
     bool empty_is_null;        /* an empty unquoted field is NULL (default true) */
     bool quoted_empty_is_null; /* "" is NULL too (default false) */
+    /* Texts of unquoted fields that mean NULL, a line each; terminated by a 0. */
+    char null_texts[SHUFFLE_NULL_TEXTS_BYTES];
 };
 
 /* Rows that a generated relation may have. */

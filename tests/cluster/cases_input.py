@@ -81,6 +81,23 @@ def other_formats(cluster):
     runs(cluster)
 
 
+def other_dialects(cluster):
+    """Texts that mean NULL, which matches nothing, and files without quotes, on either side and in several morsels."""
+    lab = cluster.lab
+    lines = [b"NA,1", b"\\N,2", b"3,3", b'"NA",4'] + [b"%d,5" % i for i in range(1000, 4000)]
+    path = write(lab, "good/nulls.csv", b"k,n\n" + b"\n".join(lines) + b"\n")
+    words = ["join", "--left", path, "--right", path, "--on", "k=k", "--left-null", "NA", "--left-null", "\\N",
+             "--morsel-bytes", "1Ki"]
+    schema = ["--left-schema", "k:string?", "--right-schema", "k:string?"]
+    expect_equal(cluster.job(*words, *schema)["rows"], 3003, "rows: the quoted NA matches both of the right side")
+    report = cluster.job(*words, *schema, "--right-null", "NA", "--right-null", "\\N")
+    expect_equal(report["rows"], 3002, "rows: only the quoted NA is text")
+    path = write(lab, "good/inches.csv", b"k,n\n" + b"".join(b'%d" disk,"%d\n' % (i, i) for i in range(3000)))
+    words = ["shuffle", "--in", path, "--by", "k", "--morsel-bytes", "1Ki"]
+    expect_equal(cluster.job(*words, "--quote", "none")["rows"], 3000, "rows of a file without quotes")
+    cluster.fail(*words, code=1, says=["inches.csv:2: a quote inside an unquoted field"])
+
+
 def many_rows(bad, at, total=30000):
     """A file of several morsels with a bad record at line at + 2."""
     lines = [b"%d,row %d" % (i, i) for i in range(total)]
@@ -338,6 +355,6 @@ def swapped_files(cluster):
 
 CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files),
          ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
-         ("other formats", other_formats),
+         ("other formats", other_formats), ("other dialects", other_dialects),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
          ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]

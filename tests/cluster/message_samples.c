@@ -52,6 +52,7 @@ static void sample_sources(struct cluster_source source[2])
                                         .delimiter = '\t',
                                         .quote = '\'',
                                         .header = CLUSTER_CHOICE_NO,
+                                        .null_texts = "NA\n\\N\n",
                                         .empty_is_null = CLUSTER_CHOICE_YES,
                                         .quoted_empty_is_null = CLUSTER_CHOICE_NO};
     source[1] = (struct cluster_source){.text = "gen:rows=16M,row=64"};
@@ -187,11 +188,12 @@ static void sample_relation(struct shuffle_relation *relation)
     struct base_error error;
     relation->placement = SHUFFLE_LOCAL;
     relation->format = SHUFFLE_FORMAT_CSV;
-    relation->csv = (struct shuffle_csv_options){';', '"', true, true, false};
+    relation->csv = (struct shuffle_csv_options){';', '"', true, true, false, ""};
     if (shuffle_schema_parse("id:int64,name:string?,price:decimal(12,2),raw:binary(7)", &relation->schema, &error) !=
         BASE_OK)
         abort();
     relation->schema.field[0].inferred = true;
+    strcpy(relation->csv.null_texts, "\\N\n");
     relation->file = calloc(2, sizeof *relation->file);
     if (!relation->file)
         abort();

@@ -146,6 +146,22 @@ static void the_coordinator_comes_from_words_then_environment(void **state)
     unsetenv("MILLRACE_COORDINATOR");
 }
 
+static void texts_of_null_add_up(void **state)
+{
+    (void)state;
+    assert_int_equal(parse("join --left /a --right /b --on a=b --left-null NA --left-null \\N --left-quote none"),
+                     CLUSTER_ARGS_RUN);
+    assert_string_equal(args.submit.source[0].null_texts, "NA\n\\N\n");
+    assert_string_equal(args.submit.source[1].null_texts, "");
+    assert_int_equal(args.submit.source[0].quote, SHUFFLE_CSV_NO_QUOTE);
+    char line[512] = "shuffle --in /a --by k";
+    for (int i = 0; i < 3; i++) {
+        strcat(line, " --null ");
+        memset(line + strlen(line), 'x', 100); /* the rest is zeros */
+    }
+    refuse(line, "at most 254 bytes");
+}
+
 static void wrong_words_are_named(void **state)
 {
     (void)state;
@@ -202,6 +218,9 @@ static void wrong_words_are_named(void **state)
         {"join --left /a --right /b --on a=b --chunks=", "--chunks has an empty value"},
         {"join --left /a --right /b --on a=b --socket=", "--socket has an empty value"},
         {"join --left /a --right /b --on a=b --report=", "--report has an empty value"},
+        {"shuffle --in /a --by k --null=", "--null has an empty value"},
+        {"shuffle --in gen:rows=1 --by key --null=NA", "is generated"},
+        {"shuffle --in gen:rows=1 --by key --quote=none", "is generated"},
         {"shuffle --in /a --by=", "--by has an empty value"},
         {"nodes --coordinator=", "--coordinator has an empty value"},
         {"nodes --key=", "--key has an empty value"},
@@ -346,6 +365,7 @@ int main(void)
         cmocka_unit_test(shuffle_fills_the_request),
         cmocka_unit_test(relative_paths_become_absolute),
         cmocka_unit_test(the_coordinator_comes_from_words_then_environment),
+        cmocka_unit_test(texts_of_null_add_up),
         cmocka_unit_test(wrong_words_are_named),
         cmocka_unit_test(a_wrong_word_keeps_json),
         cmocka_unit_test(help_is_sane),

@@ -108,6 +108,7 @@ static void test_submit_fields(void **state)
     const struct cluster_submit *a = &sample.submit, *b = &decoded.submit;
     assert_memory_equal(&a->settings, &b->settings, sizeof a->settings);
     assert_string_equal(b->source[0].schema, a->source[0].schema);
+    assert_string_equal(b->source[0].null_texts, "NA\n\\N\n");
     assert_null(b->source[1].schema);
     assert_int_equal(b->source[0].delimiter, '\t');
     assert_int_equal(b->source[0].header, CLUSTER_CHOICE_NO);
@@ -233,6 +234,7 @@ static void test_plan_fields(void **state)
     for (int side = 0; side < 2; side++) {
         assert_true(shuffle_schema_equal(&a->side[side].schema, &b->side[side].schema));
         assert_true(shuffle_schema_equal(&a->side[side].relation.schema, &b->side[side].relation.schema));
+        assert_string_equal(a->side[side].relation.csv.null_texts, b->side[side].relation.csv.null_texts);
         for (uint32_t i = 0; i < a->side[side].relation.schema.count; i++)
             assert_int_equal(a->side[side].relation.schema.field[i].inferred,
                              b->side[side].relation.schema.field[i].inferred);

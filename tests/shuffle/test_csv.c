@@ -284,6 +284,61 @@ static void test_null_options(void **state)
     }
 }
 
+/* Texts that mean NULL, of every way to convert a column, unless they are quoted; what is NULL has no bytes. */
+static void test_null_texts(void **state)
+{
+    struct harness *harness = *state;
+    static const char data[] =
+        "s,i,f,d,b\nNA,999,NA,\\N,\\N\n\"NA\",\"999\",1.5,2026-01-01,\\x00\nNAN,9990,\\N,NA,999\n"
+        "\\N,-1,0.5,2026-01-02,\\xff\n,NA,,,\n";
+    static const char expected[] = "-----\n[NA][999][1.5][2026-01-01][\\x00]\n[NAN][9990]---\n"
+                                   "-[-1][0.5][2026-01-02][\\xff]\n-----\n";
+    for (uint32_t block = 4; block <= 64; block += 6) {
+        struct base_error error = {0};
+        struct shuffle_relation relation;
+        struct text rows = {0};
+        char *path;
+        assert_ok(shuffle_relation_parse(harness_write(harness, "t.csv", FILE_OF(data)), &relation, &path, &error));
+        strcpy(relation.csv.null_texts, "NA\n999\n\\N\n");
+        assert_ok(shuffle_relation_list(&relation, path, &error));
+        assert_ok(shuffle_relation_resolve_schema(&relation, "b:binary?", &error));
+        const struct harness_scan how = {.morsel_bytes = 10, .block_bytes = block};
+        assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+        assert_string_equal(rows.data, expected);
+        assert_ok(shuffle_relation_resolve_schema(&relation, "b:binary?,i:int64", &error));
+        assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
+        assert_text("t.csv:2: column \"i\" is 999, but its type int64 does not allow NULL");
+        free(rows.data);
+        free(path);
+        shuffle_relation_free(&relation);
+    }
+}
+
+/* Without quotes every line is a record, wherever the file is cut. */
+static void test_no_quotes(void **state)
+{
+    struct harness *harness = *state;
+    static const char data[] = "a,b\n5\" pipe,\"x\n\"\",\"\"\"\r\n\",\n\"a\"b,c\"\n";
+    static const char expected[] = "[5\" pipe][\"x]\n[\"\"][\"\"\"]\n[\"]-\n[\"a\"b][c\"]\n";
+    for (uint64_t morsel = 1; morsel < 50; morsel += 3)
+        for (uint32_t block = 4; block <= 64; block += 12) {
+            struct base_error error = {0};
+            struct text rows = {0};
+            struct shuffle_relation relation;
+            char *path;
+            assert_ok(shuffle_relation_parse(harness_write(harness, "t.csv", FILE_OF(data)), &relation, &path, &error));
+            relation.csv.quote = SHUFFLE_CSV_NO_QUOTE;
+            assert_ok(shuffle_relation_list(&relation, path, &error));
+            assert_ok(shuffle_relation_resolve_schema(&relation, NULL, &error));
+            const struct harness_scan how = {.morsel_bytes = morsel, .block_bytes = block};
+            assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+            assert_string_equal(rows.data, expected);
+            free(rows.data);
+            free(path);
+            shuffle_relation_free(&relation);
+        }
+}
+
 /* Scans data, which must fail whatever the cut, and returns the error of the scan in one piece. */
 static struct base_error scan_error(struct harness *harness, const char *data, size_t bytes, const char *declared)
 {
@@ -551,6 +606,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_types_and_projection, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_integers, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_null_options, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_null_texts, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_no_quotes, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_late_texts, harness_setup, harness_teardown),
