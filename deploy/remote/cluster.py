@@ -10,6 +10,7 @@ import time
 import slurm
 import transport
 from hosts import fold
+from shown import shown
 from transport import Failure, say, warn
 
 COORDINATOR = "coordinator"
@@ -317,8 +318,8 @@ class Cluster:
         else:
             print(f"{'NAME':<16} {'ROLE':<12} {'ADDRESS':<24} {'PID':>8}  STATE")
             for row in rows:
-                print(f"{row['name']:<16} {row['role']:<12} {row['address']:<24} {row['pid']:>8}  {row['state']}"
-                      + (", ready" if row["ready"] else ""))
+                print(shown(f"{row['name']:<16} {row['role']:<12} {row['address']:<24} {row['pid']:>8}  {row['state']}"
+                            + (", ready" if row["ready"] else "")))
         return 0 if all(row["ready"] and row["state"] == "running" for row in rows) else 3
 
     def restart(self, member, timeout):

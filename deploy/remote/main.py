@@ -12,6 +12,7 @@ import slurm
 import watch
 from cluster import Cluster, sums
 from hosts import HostsError, load
+from shown import shown
 from store import Store
 from transport import Failure, say
 
@@ -280,7 +281,7 @@ def main():
         given = parse(verb, sys.argv[2:])
         return VERBS[verb](given, Store(given.name))
     except (Failure, HostsError) as error:
-        print(f"deploy/cluster: {error}", file=sys.stderr)
+        print(f"deploy/cluster: {shown(error)}", file=sys.stderr)
         return error.code if isinstance(error, Failure) else 2
     except KeyboardInterrupt:
         print("\ndeploy/cluster: interrupted", file=sys.stderr)

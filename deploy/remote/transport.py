@@ -8,6 +8,8 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 
+from shown import shown
+
 LIB = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -22,11 +24,11 @@ DEADLINE_SECONDS = 120
 
 
 def warn(words):
-    print(f"deploy/cluster: {words}", file=sys.stderr, flush=True)
+    print(f"deploy/cluster: {shown(words)}", file=sys.stderr, flush=True)
 
 
 def say(words):
-    print(f"deploy/cluster: {words}", flush=True)
+    print(f"deploy/cluster: {shown(words)}", flush=True)
 
 
 class Failure(Exception):

@@ -6,13 +6,15 @@ import re
 import sys
 import threading
 
+from shown import shown
+
 TIME = re.compile(r"^\S+ (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z) ")
 
 
 def tagged(line, width):
     """The line for people. It came as "MEMBER TEXT"."""
     member, _, text = line.partition(" ")
-    return f"{member:<{width}} | {text}"
+    return shown(f"{member:<{width}} | {text}")
 
 
 def _timed(lines):
