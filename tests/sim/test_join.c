@@ -322,6 +322,89 @@ static void test_shuffle_keeps_null_keys(void **state)
     }
 }
 
+/* "gen:..." with a row of any width, so that all rows are a few MiB; odd widths, and those around a block or a frame.
+ */
+static void draw_source(struct base_random *random, bool preload, char text[128])
+{
+    static const uint64_t edges[] = {8, 9, 4096, 65536, 256 << 10, 1 << 20, 2 << 20};
+    static const char *const keys[] = {"unique", "one", "uniform:7", "zipf:1.2:30", "stride"};
+    uint64_t row = base_random_chance(random, 1, 2) ? pick(random, edges, 7) + base_random_below(random, 40)
+                                                    : 8 + base_random_below(random, 3 << 20);
+    row = base_random_chance(random, 1, 2) ? row % 300 + 8 : row;
+    const uint64_t most = (UINT64_C(6) << 20) / row + 1;
+    snprintf(text, 128, "gen:rows=%llu,row=%llu,keys=%s,seed=%llu,preload=%d",
+             (unsigned long long)base_random_below(random, most < 400 ? most : 400), (unsigned long long)row,
+             keys[base_random_below(random, 5)], (unsigned long long)base_random_below(random, 99), preload);
+}
+
+/* The same columns again and again, of both sides. */
+static void draw_select(struct base_random *random, bool both, char text[1024])
+{
+    static const char *const items[] = {"left.key", "right.key", "key"};
+    const uint64_t count = 1 + base_random_below(random, base_random_chance(random, 1, 4) ? 60 : 3);
+    text[0] = '\0';
+    for (uint64_t i = 0; i < count; i++)
+        snprintf(text + strlen(text), 1024 - strlen(text), "%s%s", i > 0 ? "," : "",
+                 both ? items[base_random_below(random, 2)] : items[2]);
+}
+
+static struct sim_outcome run_odd(struct sim_job *job, uint64_t seed, bool may_starve)
+{
+    struct sim_outcome outcome;
+    sim_cluster_run(job, &outcome);
+    check_clean(&outcome, seed);
+    if (outcome.status != BASE_OK && !(may_starve && outcome.status == BASE_NO_MEMORY))
+        fail_msg("seed %llu: %s %s", (unsigned long long)seed, base_status_name(outcome.status), outcome.error.text);
+    return outcome;
+}
+
+/* Rows of any width, columns selected many times, preloaded relations and small budgets: where the memory suffices the
+ * answer is that of one worker that reads as it goes. */
+static void test_odd_sizes(void **state)
+{
+    (void)state;
+    const uint64_t seeds = setting("MILLRACE_SIM_SEEDS", SEEDS_DEFAULT) / 3;
+    const uint64_t after = 2000000 + setting("MILLRACE_SIM_AFTER", 0);
+    uint32_t answered = 0;
+    for (uint64_t seed = after + 1; seed <= after + seeds; seed++) {
+        struct base_random random;
+        base_random_seed(&random, seed);
+        char source[2][2][128], select[1024];
+        for (int preload = 0; preload < 2; preload++) {
+            struct base_random again = random;
+            draw_source(&again, preload, source[preload][0]);
+            draw_source(&again, preload, source[preload][1]);
+        }
+        base_random_next(&random);
+        const bool join = base_random_chance(&random, 2, 3);
+        draw_select(&random, join, select);
+        struct sim_job job = draw_job(&random, seed);
+        job.request.kind = join ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE;
+        job.request.on = join ? "key=key" : "key";
+        job.request.select = base_random_chance(&random, 1, 2) ? select : NULL;
+        job.request.into_table = !join && base_random_chance(&random, 1, 2);
+        struct sim_job plain = {.seed = seed,
+                                .nodes = 1,
+                                .workers_per_node = 1,
+                                .request = job.request,
+                                .source = {source[0][0], join ? source[0][1] : NULL},
+                                .network = {.socket_buffer_bytes = 65536}};
+        plain.request.settings = (struct join_settings){0};
+        job.source[0] = source[1][0];
+        job.source[1] = join ? source[1][1] : NULL;
+        job.nodes = job.nodes > 6 ? 6 : job.nodes;
+        const bool starve = base_random_chance(&random, 1, 3);
+        job.memory_bytes = starve ? (1 << 20) + base_random_below(&random, 40 << 20) : 0;
+        const struct sim_outcome expected = run_odd(&plain, seed, false), outcome = run_odd(&job, seed, starve);
+        answered += outcome.status == BASE_OK;
+        if (outcome.status == BASE_OK && (outcome.rows != expected.rows || outcome.checksum != expected.checksum))
+            fail_msg("seed %llu: %llu rows, checksum %016llx; expected %llu, %016llx", (unsigned long long)seed,
+                     (unsigned long long)outcome.rows, (unsigned long long)outcome.checksum,
+                     (unsigned long long)expected.rows, (unsigned long long)expected.checksum);
+    }
+    assert_true(answered >= seeds / 2);
+}
+
 static void test_budget_too_small_is_an_error(void **state)
 {
     (void)state;
@@ -367,6 +450,7 @@ int main(void)
         cmocka_unit_test(test_least_resources_end),
         cmocka_unit_test(test_wide_rows_are_not_copied),
         cmocka_unit_test(test_shuffle_keeps_null_keys),
+        cmocka_unit_test(test_odd_sizes),
         cmocka_unit_test(test_budget_too_small_is_an_error),
         cmocka_unit_test(test_preload_beyond_the_budget_is_an_error),
     };
