@@ -82,6 +82,7 @@ def fault_groups(lab, full):
 def limit_groups(lab, full):
     lab.group("memory", "memory", [("a table that does not fit", limits.memory_budget),
                                    ("buffers", limits.memory_of_buffers)], nodes=3, memory=limits.MEMORY)
+    lab.group("wide", "wide", [("requests", limits.wide_requests)], nodes=2, memory=512 << 20)
     for via in dict.fromkeys([lab.via, "loopback"]):
         lab.group("beside-" + via, "two clusters via " + via, [("side by side", limits.side_by_side)], nodes=2, via=via)
     lab.group("many", "200 workers", [("on one machine", limits.many_workers)], nodes=5, workers=40, memory="2Gi")

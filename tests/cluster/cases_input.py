@@ -1,6 +1,7 @@
 """Bad input and impossible output: each an error that says where, nothing left behind, and the next job runs."""
 import itertools
 import os
+import re
 import subprocess
 import threading
 
@@ -353,8 +354,21 @@ def swapped_files(cluster):
     runs(cluster)
 
 
+def names_of_others(cluster):
+    """What a file is called reaches the terminals of all who ask about jobs, and does nothing there."""
+    name = cluster.lab.path("\x1b]0;owned\x07\n\x9b2J.csv")
+    for words in (["shuffle", "--in", name, "--by", "id"], ["jobs"]):
+        done = subprocess.run(cluster.command(*words), capture_output=True)
+        told = (done.stdout + done.stderr).decode()
+        expect("\\x1b]0;owned\\x07\\x0a\\xc2\\x9b2J.csv" in told, "the name is not shown:", told)
+        expect(not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", told), "it drives the terminal:", repr(told))
+    for member in cluster.members():
+        expect("\x1b" not in cluster.tail(member), "it drives the terminal of the log's reader")
+
+
 CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files),
          ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
          ("other formats", other_formats), ("other dialects", other_dialects),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
-         ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words)]
+         ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words),
+         ("names that others gave", names_of_others)]

@@ -67,6 +67,29 @@ def memory_of_buffers(cluster):
     cases_input.runs(cluster)
 
 
+def wide_requests(cluster):
+    """What a request asks of sizes is an error or an answer, never the end of a node: rows larger than the smallest
+    block of a table, preloaded; a result row whose text was reckoned in 32 bits; a budget that says what is needed."""
+    for seed in range(1, 5):
+        report = cluster.job("shuffle", "--in", "gen:rows=40,row=5347738,preload=1,seed=%d" % seed, "--by", "key",
+                             "--into", "table")
+        expect_equal(report["table_rows"], 40, "rows in tables")
+    select = ",".join(["payload"] * 128 + ["key"] * 384)
+    cluster.fail("shuffle", "--in", "gen:rows=1,row=16777180", "--by", "key", "--select", select, "--out",
+                 cluster.lab.path("wide"), code=2, says=["16777216 bytes"], not_left=cluster.lab.path("wide"))
+    cluster.fail("shuffle", "--in", "gen:rows=1,row=8388620", "--by", "key", "--out", cluster.lab.path("wide"), code=2,
+                 says=["16777216 bytes", "--select"], not_left=cluster.lab.path("wide"))
+    path = cluster.lab.path("nine-mib.csv")
+    with open(path, "wb") as file:
+        file.write(b"k:int64,a:string\n1,%s\n" % (b"x" * (9 << 20)))
+    cluster.fail("shuffle", "--in", path, "--by", "k", "--select", "a,a", "--out", cluster.lab.path("wide"), code=1,
+                 says=["16777216 bytes", "select fewer columns"], not_left=cluster.lab.path("wide"))
+    report = cluster.job("join", "--left", "gen:rows=20M,row=100", "--right", "gen:rows=40M,row=100", "--on", "key=key",
+                         code=1)
+    said = re.search(r"makes about (\d+) in all", report["error"])
+    expect(said and int(said[1]) > 20 * 10**6 * 100 / cluster.nodes, "not what all would have needed:", report["error"])
+
+
 def side_by_side(cluster):
     """Another cluster of the same shape: both answer right at the same time, and the death of one is not felt by the
     other."""
