@@ -160,7 +160,8 @@ class Job:
         for side, table in enumerate(self.tables):
             travel = sorted({0} | {column for at, column in self.items if at == side})
             kinds, nullable = [table.kinds[c] for c in travel], [table.nullable[c] for c in travel]
-            if sum(map(width_of, table.kinds)) + (sum(table.nullable) + 7) // 8 > LIMIT:
+            whole = (table.kinds, table.nullable) if self.fixed else (kinds, nullable)  # of a row, as a layout
+            if sum(map(width_of, whole[0])) + (sum(whole[1]) + 7) // 8 > LIMIT:
                 self.failures.append("TOO_LARGE")
             for row in table.rows:
                 if not self.fixed and len(table.record(row)) > LIMIT:
