@@ -157,9 +157,7 @@ static void a_job_ends_with_its_report(void **state)
     struct cluster_message report;
     struct base_error error;
     start(&server, succeed_script);
-    const uint64_t begin_ns = base_clock_now_ns();
     assert_int_equal(run(&server, &report, &error), BASE_OK);
-    assert_true(base_clock_now_ns() - begin_ns < BASE_NS_PER_S); /* nothing sleeps */
     assert_int_equal(report.kind, CLUSTER_MESSAGE_REPORT);
     assert_int_equal(report.job, 7);
     assert_int_equal(report.report.rows, 42);
