@@ -16,7 +16,8 @@ enum {
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_STRANGERS_MAX = 4 * CREW_LISTEN_BACKLOG, /* turned away when a job begins: more come as they go */
-    CREW_ENGINE_RETRY_MS = 100,
+    CREW_ENGINE_RETRY_MS = 100,                   /* at first; */
+    CREW_ENGINE_RETRY_MS_MAX = 5000,
     CREW_RING_GONE_MS = 20,       /* the kernel lets go of a closed ring a little later, */
     CREW_RING_GONE_TURNS = 10,    /* which is waited for that often */
     CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */

@@ -158,7 +158,8 @@ static void member_close_engine(struct crew_member *member)
 
 /* A worker hears orders through its engine: after the one that a job asked for could not be had, it goes back to the
  * one it had, or to the least there is. Memory and descriptors for that were free a moment ago; should another have
- * taken them, trying again is all that is left. */
+ * taken them, trying again is all that is left, less and less often: the job has failed by then, and a coordinator that
+ * waits for this node to let go of it takes the node for lost. */
 static void member_restore_engine(struct crew_member *member, const struct net_engine_choice *choice,
                                   const struct net_engine_config *config)
 {
@@ -169,10 +170,12 @@ static void member_restore_engine(struct crew_member *member, const struct net_e
                                             .recv_chunk_count = 1,
                                             .governor = config->governor};
     struct base_error error;
+    int wait_ms = CREW_ENGINE_RETRY_MS;
     while (member_open_engine(member, choice, config, &error) != BASE_OK &&
            member_open_engine(member, &least_choice, &least, &error) != BASE_OK) {
         base_log_error("worker %u has no engine, trying again: %s", member->local, error.text);
-        (void)poll(NULL, 0, CREW_ENGINE_RETRY_MS);
+        (void)poll(NULL, 0, wait_ms);
+        wait_ms = 2 * wait_ms < CREW_ENGINE_RETRY_MS_MAX ? 2 * wait_ms : CREW_ENGINE_RETRY_MS_MAX;
     }
 }
 
@@ -208,6 +211,8 @@ static enum base_status member_engine(struct crew_member *member, const struct n
     const uint32_t had = net_engine_in_force(member->engine);
     member_close_engine(member);
     const enum base_status status = member_replace_engine(member, choice, config, had, error);
+    if (status != BASE_OK)
+        crew_failed(member->crew, member->local, error); /* before what may take long */
     if (status != BASE_OK)
         member_restore_engine(member, &before_choice, &before);
     return status;
