@@ -12,8 +12,10 @@
  * for lost. The client does not wait as long: it gets its report when all have let go, or after CLUSTER_REPORT_NS. */
 #define CLUSTER_RELEASE_NS (UINT64_C(5) * BASE_NS_PER_S)
 #define CLUSTER_REPORT_NS (UINT64_C(600) * BASE_NS_PER_MS)
-/* Waits for nodes whose hearts beat, where the wait does not grow with a job's rows: to look at sources and to rename
- * parts. Generous, since file systems may be slow; a node that takes longer is taken for lost. */
+/* Waits for nodes whose hearts beat: to look at sources, make workers ready, connect and rename parts. Generous, since
+ * file systems may be slow; a node that takes longer is taken for lost. */
+#define CLUSTER_PREPARE_NS (UINT64_C(1800) * BASE_NS_PER_S)
+#define CLUSTER_CONNECT_NS (UINT64_C(120) * BASE_NS_PER_S)
 #define CLUSTER_RESOLVE_NS (UINT64_C(120) * BASE_NS_PER_S)
 #define CLUSTER_COMMIT_NS (UINT64_C(60) * BASE_NS_PER_S)
 

@@ -148,6 +148,13 @@ void coordinator_job_free(struct coordinator_job *job);
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* coordinator_deadline.c: how long a phase may take. */
+bool coordinator_is_ending(const struct coordinator_job *job);
+uint64_t coordinator_release_ns(const struct cluster_coordinator *c);
+/* When a node that has not answered is taken for lost; UINT64_MAX: never. */
+uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c);
+void coordinator_lose_late(struct cluster_coordinator *c);
+
 /* coordinator_fault.c: input that cannot be read, and which of several errors is told. */
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault);
 /* The node has scanned all before the fault, or is lost. */

@@ -7,10 +7,8 @@
  *
  * One job runs at a time. In every phase the coordinator waits for one answer of every node (`answered`), then goes on:
  * so a phase is a barrier. In RELEASE and ABORT the answer is CLOSED; a node that is lost counts as having answered,
- * and a node that does not answer in CLUSTER_RELEASE_NS is lost. That is why the coordinator is always idle again in
- * bounded time, whatever nodes and clients do: every other phase can be left for ABORT at once, by a lost node, a
- * failure or a cancel, and ABORT has a deadline. COMMIT cannot be cancelled, so it has a deadline too; and so has
- * RESOLVE, where a file system that hangs would keep a job for ever of which nobody looks at the progress.
+ * and a node that does not answer in time is lost. Every phase has its deadline, or a reason to have none, in
+ * coordinator_deadline.c. Those without one can be left for ABORT at once, by a lost node, a failure or a cancel.
  *
  * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when
  * it says CLOSED, and is only told of the next after all nodes have said so.
@@ -617,62 +615,17 @@ void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const 
         c->broken = true;
 }
 
-/* Who stops the coordinator does not wait for slow nodes. */
-static uint64_t release_ns(const struct cluster_coordinator *c)
-{
-    return c->stopping ? CLUSTER_REPORT_NS : CLUSTER_RELEASE_NS;
-}
-
-static bool is_ending(const struct coordinator_job *job)
-{
-    return job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_RELEASE;
-}
-
-/* When a node that has not answered is taken for lost. Phases whose length follows from a job's rows have no such
- * bound: a client can leave them. */
-static uint64_t answer_deadline_ns(const struct cluster_coordinator *c)
-{
-    const struct coordinator_job *job = c->run;
-    if (is_ending(job))
-        return job->phase_since_ns + release_ns(c);
-    if (job->phase == CLUSTER_PHASE_RESOLVE)
-        return job->phase_since_ns + CLUSTER_RESOLVE_NS;
-    if (job->phase == CLUSTER_PHASE_COMMIT) /* cannot be cancelled */
-        return job->phase_since_ns + (c->stopping ? CLUSTER_REPORT_NS : CLUSTER_COMMIT_NS);
-    return UINT64_MAX;
-}
-
-static bool is_late(const struct cluster_coordinator *c, uint32_t node, enum cluster_phase phase)
-{
-    const struct run_node *member = &c->run->node[node];
-    if (member->lost)
-        return false;
-    return phase == CLUSTER_PHASE_COMMIT ? coordinator_pending_waits(c, c->run->id, member->node) : !member->answered;
-}
-
-static void lose_late(struct cluster_coordinator *c)
-{
-    const struct coordinator_job *job = c->run;
-    const uint64_t id = job->id;
-    const enum cluster_phase phase = job->phase; /* the first loss changes it */
-    const char *how = is_ending(job) ? "it did not let go of its job in time"
-                                     : "it did not answer in time though it is alive: does a file system hang there?";
-    for (uint32_t i = 0; c->run && c->run->id == id && i < job->node_count; i++)
-        if (is_late(c, i, phase))
-            coordinator_lose_node(c, job->node[i].node, how);
-}
-
 void coordinator_job_tick(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     if (!job)
         return;
     const uint64_t id = job->id;
-    if (is_ending(job) && c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
+    if (coordinator_is_ending(job) && c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
         report(c, job);
-    if (c->now_ns >= answer_deadline_ns(c))
-        lose_late(c);
-    if (c->run && c->run->id == id && is_ending(job))
+    if (c->now_ns >= coordinator_answer_deadline_ns(c))
+        coordinator_lose_late(c);
+    if (c->run && c->run->id == id && coordinator_is_ending(job))
         end_if_closed(c);
 }
 
@@ -681,11 +634,11 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
     const struct coordinator_job *job = c->run;
     if (!job)
         return UINT64_MAX;
-    if (!is_ending(job))
-        return answer_deadline_ns(c);
+    if (!coordinator_is_ending(job))
+        return coordinator_answer_deadline_ns(c);
     if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return job->echo_until_ns;
-    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : release_ns(c));
+    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : coordinator_release_ns(c));
 }
 
 void coordinator_begin(struct cluster_coordinator *c)

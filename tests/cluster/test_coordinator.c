@@ -623,6 +623,8 @@ static void test_hung_node(void **state)
 {
     (void)state;
     hang_in_phase(CLUSTER_MESSAGE_RESOLVE, CLUSTER_RESOLVE_NS, 400);
+    hang_in_phase(CLUSTER_MESSAGE_PREPARE, CLUSTER_PREPARE_NS, 403);
+    hang_in_phase(CLUSTER_MESSAGE_CONNECT, CLUSTER_CONNECT_NS, 404);
     hang_in_phase(CLUSTER_MESSAGE_COMMIT, CLUSTER_COMMIT_NS, 401);
     hang_in_phase(CLUSTER_MESSAGE_PUBLISH, CLUSTER_COMMIT_NS, 402);
 }
