@@ -397,6 +397,19 @@ static void test_value_errors(void **state)
     error = scan_error(harness, FILE_OF("id,n\n1,2\n2,300\n"), "n:int8?");
     assert_text("t.csv:3: column \"n\" (int8?): \"300\" is out of range for int8 (-128 to 127)");
     assert_text("\"n:int64?\"");
+    /* Of several the first row's is told, also before a record that cannot be split; and a type that can be joined. */
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,y\nx,3\n"), "id:int64,n:int64");
+    assert_text("t.csv:3: column \"n\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,y\n3,\"4\"\"\"5\n"), "id:int64,n:int64");
+    assert_text("t.csv:3: column \"n\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,1.0\n"), "n:int64");
+    assert_text("\"n:decimal(19,0)\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,1e3\n"), "n:int64");
+    assert_text("\"n:float64\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\n2,1.234\n"), "n:decimal(5,2)");
+    assert_text("\"n:decimal(6,3)\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2026-01-01\n2,noon\n"), "n:date");
+    assert_text("\"n:string\"");
     error = scan_error(harness, FILE_OF("id,n\n1,\\xabc\n"), "n:binary?");
     assert_text("\"\\xabc\" is not binary");
 }

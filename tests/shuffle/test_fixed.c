@@ -153,6 +153,21 @@ static void test_bits_that_are_no_value(void **state)
 }
 
 /* Rows go on as they stand in the file: zeros must be where a NULL is, because that is hashed. */
+/* Of several bad values the one of the first row is told, whatever the order of the columns. */
+static void test_first_bad_row(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    struct text rows = {0};
+    assert_ok(harness_relation(harness_write(harness, "t.bin", "\1\1\1\2\2\1", 6), "a:bool,b:bool", &relation, &error));
+    const struct harness_scan how = {.morsel_bytes = 100};
+    assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
+    assert_text("t.bin: row 2: column \"b\" (bool) is neither 0 nor 1");
+    free(rows.data);
+    shuffle_relation_free(&relation);
+}
+
 static void test_null_is_zeros(void **state)
 {
     struct harness *harness = *state;
@@ -187,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_any_cut, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_image, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_bits_that_are_no_value, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_first_bad_row, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_null_is_zeros, harness_setup, harness_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

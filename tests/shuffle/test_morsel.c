@@ -62,6 +62,32 @@ static void *take_all(void *argument)
     }
 }
 
+/* A limited queue deals what lies before the limit, and never ends. */
+static void test_limit(void **state)
+{
+    (void)state;
+    struct shuffle_morsel_queue *queue;
+    struct base_error error = {0};
+    struct shuffle_morsel morsel;
+    assert_int_equal(shuffle_morsel_queue_open(4, 0, NULL, NULL, &queue, &error), BASE_OK);
+    const struct shuffle_morsel lent[4] = {{.index = 3}, {.index = 5}, {.index = 8}, {.index = 9}};
+    assert_int_equal(shuffle_morsel_queue_append(queue, lent, 4, &error), BASE_OK);
+    shuffle_morsel_queue_end(queue);
+    assert_false(shuffle_morsel_queue_spent(queue));
+    shuffle_morsel_queue_limit(queue, 9);
+    shuffle_morsel_queue_limit(queue, 8);
+    shuffle_morsel_queue_limit(queue, 9); /* it never rises */
+    assert_int_equal(shuffle_morsel_queue_limited(queue), 8);
+    assert_int_equal(shuffle_morsel_queue_take(queue, &morsel), BASE_OK);
+    assert_int_equal(morsel.index, 3);
+    assert_false(shuffle_morsel_queue_spent(queue));
+    assert_int_equal(shuffle_morsel_queue_take(queue, &morsel), BASE_OK);
+    assert_true(shuffle_morsel_queue_spent(queue));
+    assert_int_equal(shuffle_morsel_queue_take(queue, &morsel), BASE_BUSY);
+    assert_int_equal(shuffle_morsel_queue_taken(queue), 2);
+    shuffle_morsel_queue_close(queue);
+}
+
 static void test_each_morsel_once_among_threads(void **state)
 {
     (void)state;
@@ -91,6 +117,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_order_and_ends),
+        cmocka_unit_test(test_limit),
         cmocka_unit_test(test_each_morsel_once_among_threads),
     };
     return cmocka_run_group_tests_name("shuffle.morsel", tests, NULL, NULL);
