@@ -154,6 +154,7 @@ static void texts_of_null_add_up(void **state)
     assert_string_equal(args.submit.source[0].null_texts, "NA\n\\N\n");
     assert_string_equal(args.submit.source[1].null_texts, "");
     assert_int_equal(args.submit.source[0].quote, SHUFFLE_CSV_NO_QUOTE);
+    cluster_client_args_free(&args);
     char line[512] = "shuffle --in /a --by k";
     for (int i = 0; i < 3; i++) {
         strcat(line, " --null ");

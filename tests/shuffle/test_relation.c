@@ -266,7 +266,7 @@ static void test_declared(void **state)
         harness_write(harness, "t.csv.schema", files[i], strlen(files[i]));
         expect(harness, "a,b\n1,2\n", NULL, "a:int64?,b:int8");
     }
-    harness_write(harness, "t.csv.schema", "\"a\nb\":int8\nc:bool", 19);
+    harness_write(harness, "t.csv.schema", "\"a\nb\":int8\nc:bool", 17);
     expect(harness, "\"a\nb\",c\n1,true\n", NULL, "a\nb:int8,c:bool");
     harness_write(harness, "t.csv.schema", "b:int8\r\n", 8);
     expect(harness, "a,b\n1,2\n", "b:string", "a:int64?,b:string");
