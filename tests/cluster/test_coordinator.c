@@ -329,9 +329,9 @@ static void test_the_best_error_is_told(void **state)
 {
     (void)state;
     static const enum base_status told[] = {
-        BASE_PEER_RESET,   BASE_PEER_CLOSED,   BASE_TIMEOUT,        BASE_UNREACHABLE, BASE_NODE_REFUSED,
-        BASE_NODE_MISSING, BASE_FRAME_CORRUPT, BASE_FRAME_SEQUENCE, BASE_LANE_TOTALS, BASE_NO_SPACE,
-        BASE_IO,           BASE_NO_MEMORY,     BASE_PARSE,          BASE_INTERNAL};
+        BASE_PEER_RESET,    BASE_PEER_CLOSED,    BASE_TIMEOUT,     BASE_UNREACHABLE, BASE_NODE_REFUSED,
+        BASE_FRAME_CORRUPT, BASE_FRAME_SEQUENCE, BASE_LANE_TOTALS, BASE_NO_SPACE,    BASE_IO,
+        BASE_NO_MEMORY,     BASE_PARSE,          BASE_INTERNAL};
     enum { COUNT = sizeof told / sizeof *told };
     for (uint32_t i = 0; i < COUNT * COUNT; i++) {
         const enum base_status first = told[i / COUNT], second = told[i % COUNT];
