@@ -89,7 +89,7 @@ class Lab(unittest.TestCase):
         """Runs the tool in a process of its own; whether it was killed."""
         child = os.fork()
         if child == 0:
-            signal.alarm(60)
+            signal.alarm(600)
             with open(os.devnull, "w", encoding="utf-8") as null:
                 os.dup2(null.fileno(), 1)
                 os.dup2(null.fileno(), 2)
@@ -518,7 +518,7 @@ class Programs(Lab):
                   "sys.exit(main.main(sys.argv[1:], Here()))")
         environment = dict(os.environ, PATH=f"{self.folder}/bin", FAKE_NIC=self.folder)
         return subprocess.run([sys.executable, "-c", script, "eth1", *arguments], env=environment, capture_output=True,
-                              text=True, timeout=120, check=False)
+                              text=True, timeout=1200, check=False)
 
     def setUp(self):
         super().setUp()

@@ -165,7 +165,7 @@ def main():
     except kernels.Unavailable as error:
         reason = str(error)
     if reason:
-        lab.skip("guests", reason)
+        lab.skip("emulated guests", reason)
         lab.finish()
         return 0
     groups(Rig(lab, kernel), arguments.full)
