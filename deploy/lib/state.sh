@@ -103,4 +103,7 @@ state_load()
     while IFS='=' read -r key value; do
         [[ " $SETTINGS " == *" $key "* ]] && printf -v "${key^^}" '%s' "$value"
     done <"$STATE/settings"
+    # What calculations and commands are made of must be what state_save wrote.
+    [[ $VIA =~ ^(netns|loopback)$ && $NODES =~ ^[1-9][0-9]{0,5}$ && $SUBNET =~ ^[0-9]{0,3}$ && $SWITCHES =~ ^[12]$ ]] ||
+        fail 1 "$STATE/settings is damaged: deploy/cluster down --name $NAME, then up again"
 }

@@ -94,8 +94,18 @@ class Store:
                 raise Failure(1, f"cluster {self.name} is up on this machine: take another --name, or"
                                  f" deploy/cluster down --name {self.name} first") from None
             return None
-        record["hosts"] = [Host(**host) for host in record["hosts"]]
+        except ValueError:
+            raise self._damaged() from None
+        try:
+            record["hosts"] = [Host(**host) for host in record["hosts"]]
+            record["via"], record["options"]["port"], record["folders"], record["addresses"]
+        except (TypeError, KeyError):
+            raise self._damaged() from None
         return record
+
+    def _damaged(self):
+        return Failure(1, f"{self.state}/cluster.json is damaged: remove the folder {self.state}, then deploy/cluster down"
+                          f" --name {self.name} --hosts HOSTS ends what runs on the hosts")
 
     def save(self, record):
         text = json.dumps({**record, "hosts": [asdict(host) for host in record["hosts"]]}, indent=1)

@@ -93,6 +93,18 @@ no_tail()
     ! lab_processes | grep tail >/dev/null
 }
 
+# Records that are damaged are told, with what to do, and nothing is done by them.
+tells_damaged_records()
+{
+    local record=/run/millrace/$LAB/cluster.json text
+    cp "$record" "$WORK/record" || return 1
+    for text in '' '{' '[]' '{"hosts": [{}]}' '{"hosts": []}'; do
+        echo "$text" >"$record"
+        fails_saying 1 'is damaged' cluster status && fails_saying 1 'is damaged' cluster up || return 1
+    done
+    cp "$WORK/record" "$record" && cluster status >/dev/null
+}
+
 mends()
 {
     local pid first
@@ -161,6 +173,7 @@ else
     check "ssh: the key is everywhere, and nothing goes without" has_a_key
     check "ssh: run gives output and exit code, and keeps a record" runs_and_records
     check "ssh: logs in one stream" shows_logs
+    check "ssh: damaged records are told" tells_damaged_records
     check "ssh: restart, and up of a dead node" mends
     check "ssh: down leaves nothing" goes_down
     check "ssh: what cannot be is refused and leaves nothing" refuses

@@ -286,6 +286,21 @@ takes_damaged_pid_files()
         gone "$forgotten" && kill -0 "$sleeper" && nothing_left "$PREFIX-a"
 }
 
+# Settings that are damaged are told, and down does without them.
+tells_damaged_settings()
+{
+    local settings line
+    cluster up a --nodes 2 --via loopback && settings=$(state_of a)/settings || return 1
+    for line in nodes=x 'nodes=1+1' via=elsewhere 'subnet=a[1]' switches=; do
+        sed "s/^${line%%=*}=.*/$line/" "$settings" >"$WORK/settings" && cp "$WORK/settings" "$settings.new" &&
+            cp "$settings" "$WORK/settings" && mv "$settings.new" "$settings" || return 1
+        expect 1 cluster status a 2>"$WORK/said" && grep -q 'settings is damaged' "$WORK/said" &&
+            expect 1 cluster up a && cp "$WORK/settings" "$settings" || return 1
+    done
+    echo nodes=x >>"$settings"
+    cluster down a && nothing_left "$PREFIX-a"
+}
+
 # Programs in $WORK/bin: the real ones, except that node n2 ends at once.
 tells_who_is_not_ready()
 {
@@ -537,6 +552,7 @@ if [ "$KINDS" != loopback ]; then
 fi
 check "a recycled pid is spared" spares_another_process
 check "whatever a pid file says: status tells the rest, and who lives is not forgotten" takes_damaged_pid_files
+check "settings that are damaged are told" tells_damaged_settings
 check "the quick start notices a wrong answer" notices_a_wrong_answer
 check "an interrupted quick start leaves nothing" interrupted_quickstart
 check "tune-nic: made-up cards, each step refused, killed at each change, and put back" tunes
