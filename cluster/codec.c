@@ -11,7 +11,7 @@
 
 /* Kinds of messages follow the numbers of the envelope's oneof. */
 #define BODY_OF(kind) ((Wire__Envelope__BodyCase)((unsigned)(kind) + WIRE__ENVELOPE__BODY_HELLO))
-_Static_assert((int)CLUSTER_MESSAGE_HALT + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_HALT,
+_Static_assert((int)CLUSTER_MESSAGE_STAGED + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_STAGED,
                "message kinds and the envelope disagree");
 _Static_assert((int)CLUSTER_MESSAGE_RESOLVE + (int)WIRE__ENVELOPE__BODY_HELLO == (int)WIRE__ENVELOPE__BODY_RESOLVE,
                "message kinds and the envelope disagree");
@@ -35,7 +35,8 @@ static Wire__Hello *put_hello(struct wire_scratch *scratch, const struct cluster
     wire->engine_reason = wire_bytes(hello->engine_reason);
     wire->placement = wire_bytes(hello->placement);
     wire->pid = hello->pid;
-    wire->job_in_doubt = hello->job_in_doubt;
+    wire->doubt = hello->doubt;
+    wire->n_doubt = hello->doubt_count;
     return wire;
 }
 
@@ -62,7 +63,10 @@ static void get_hello(struct wire_reader *reader, const Wire__Hello *wire, struc
     hello->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
     hello->placement = wire_text(reader, "placement", wire->placement, CLUSTER_TEXT_BYTES_MAX);
     hello->pid = wire->pid;
-    hello->job_in_doubt = wire->job_in_doubt;
+    hello->doubt = wire_array(reader, "jobs in doubt", wire->n_doubt, CLUSTER_DOUBTS_MAX, sizeof *hello->doubt);
+    hello->doubt_count = hello->doubt ? (uint32_t)wire->n_doubt : 0;
+    if (hello->doubt)
+        memcpy(hello->doubt, wire->doubt, wire->n_doubt * sizeof *hello->doubt);
     if (hello->role != CLUSTER_ROLE_CLIENT && hello->name && !hello->name[0])
         wire_refuse(reader, BASE_PROTOCOL, "a node without a name");
     if (hello->name && hello->name[0] && !cluster_name_good(hello->name))
@@ -185,7 +189,21 @@ static Wire__Resolve *put_resolve(struct wire_scratch *scratch, const struct clu
     wire->source = put_sources(scratch, resolve->source, resolve->source_count);
     wire->n_source = resolve->source_count;
     wire->out = wire_bytes(resolve->out);
+    wire->state = wire_bytes(resolve->state);
+    wire->live = resolve->live;
+    wire->n_live = resolve->live_count;
     return wire;
+}
+
+static void get_resolve(struct wire_reader *reader, const Wire__Resolve *wire, struct cluster_resolve *resolve)
+{
+    resolve->source_count = get_sources(reader, wire->source, wire->n_source, resolve->source);
+    resolve->out = wire_text_or_null(reader, "--out", wire->out, PATH_MAX);
+    resolve->state = wire_text(reader, "state's id", wire->state, CLUSTER_NAME_BYTES_MAX);
+    resolve->live = wire_array(reader, "live jobs", wire->n_live, CLUSTER_FILES_MAX, sizeof *resolve->live);
+    resolve->live_count = resolve->live ? wire->n_live : 0;
+    if (resolve->live)
+        memcpy(resolve->live, wire->live, wire->n_live * sizeof *resolve->live);
 }
 
 static Wire__Resolved *put_resolved(struct wire_scratch *scratch, const struct cluster_resolved *resolved)
@@ -269,6 +287,7 @@ static Wire__Commit *put_commit(struct wire_scratch *scratch, const struct clust
         return NULL;
     wire->out = wire_bytes(commit->out);
     wire->extension = wire_bytes(commit->extension);
+    wire->files = wire_bytes(commit->files);
     wire->first = commit->first;
     wire->count = commit->count;
     return wire;
@@ -278,6 +297,7 @@ static void get_commit(struct wire_reader *reader, const Wire__Commit *wire, str
 {
     commit->out = wire_text(reader, "output directory", wire->out, PATH_MAX);
     commit->extension = wire_text(reader, "extension", wire->extension, CLUSTER_NAME_BYTES_MAX);
+    commit->files = wire_files(reader, wire->files);
     commit->first = wire_below(reader, "worker", wire->first, CLUSTER_WORKERS_MAX);
     commit->count = wire_below(reader, "workers", wire->count, CLUSTER_WORKERS_MAX);
     if (commit->extension && strcmp(commit->extension, "csv") != 0 && strcmp(commit->extension, "bin") != 0)
@@ -293,12 +313,16 @@ static Wire__Publish *put_publish(struct wire_scratch *scratch, const struct clu
         return NULL;
     wire->out = wire_bytes(publish->out);
     wire->text = wire_bytes(publish->text);
+    wire->files = wire_bytes(publish->files);
+    wire->first = publish->first;
     return wire;
 }
 
 static void get_publish(struct wire_reader *reader, const Wire__Publish *wire, struct cluster_publish *publish)
 {
     publish->out = wire_text(reader, "output directory", wire->out, PATH_MAX);
+    publish->files = wire_files(reader, wire->files);
+    publish->first = wire_below(reader, "worker", wire->first, CLUSTER_WORKERS_MAX);
     publish->text = wire_text(reader, "text of _SUCCESS.json", wire->text, CLUSTER_SUCCESS_BYTES_MAX);
     if (publish->out && publish->out[0] != '/')
         wire_refuse(reader, BASE_PROTOCOL, "the output directory is not an absolute path");
@@ -324,7 +348,7 @@ static void get_fault(struct wire_reader *reader, const Wire__Fault *wire, struc
         wire_refuse(reader, BASE_PROTOCOL, "a fault without an error");
 }
 
-/* Messages that are one number or two, or none. */
+/* Messages that are one value or two, or none. */
 static void *put_small(struct wire_scratch *scratch, const struct cluster_message *message)
 {
     switch (message->kind) {
@@ -354,6 +378,12 @@ static void *put_small(struct wire_scratch *scratch, const struct cluster_messag
         Wire__NodeProgress *wire = WIRE_MAKE(scratch, wire__node_progress);
         if (wire)
             wire->rows = message->node_progress.rows;
+        return wire;
+    }
+    case CLUSTER_MESSAGE_STAGE: {
+        Wire__Stage *wire = WIRE_MAKE(scratch, wire__stage);
+        if (wire)
+            wire->text = wire_bytes(message->stage.text);
         return wire;
     }
     case CLUSTER_MESSAGE_RELEASE: {
@@ -463,9 +493,7 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
 {
     switch (message->kind) {
     case CLUSTER_MESSAGE_RESOLVE:
-        message->resolve.source_count =
-            get_sources(reader, envelope->resolve->source, envelope->resolve->n_source, message->resolve.source);
-        message->resolve.out = wire_text_or_null(reader, "--out", envelope->resolve->out, PATH_MAX);
+        get_resolve(reader, envelope->resolve, &message->resolve);
         break;
     case CLUSTER_MESSAGE_RESOLVED:
         get_resolved(reader, envelope->resolved, &message->resolved);
@@ -508,6 +536,10 @@ static void get_job_message(struct wire_reader *reader, const Wire__Envelope *en
         break;
     case CLUSTER_MESSAGE_NODE_PROGRESS:
         message->node_progress.rows = envelope->node_progress->rows;
+        break;
+    case CLUSTER_MESSAGE_STAGE:
+        message->stage.text =
+            wire_text(reader, "text of _SUCCESS.json", envelope->stage->text, CLUSTER_SUCCESS_BYTES_MAX);
         break;
     case CLUSTER_MESSAGE_COMMIT:
         get_commit(reader, envelope->commit, &message->commit);

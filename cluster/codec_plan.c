@@ -513,6 +513,7 @@ Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *
     wire->into_table = plan->into_table;
     wire->output = plan->output;
     wire->out = wire_bytes(plan->out);
+    wire->files = wire_bytes(plan->files);
     put_items(scratch, plan, wire);
     wire->result = put_schema(scratch, &plan->result);
     wire->n_result = plan->result.count;
@@ -560,6 +561,10 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
     plan->output =
         (enum shuffle_output_kind)wire_below(reader, "kind of output", wire->output, SHUFFLE_OUTPUT_FIXED + 1);
     plan->out = wire_text_or_null(reader, "output directory", wire->out, PATH_MAX);
+    char *files = wire_files(reader, wire->files);
+    if (files)
+        snprintf(plan->files, sizeof plan->files, "%s", files);
+    free(files);
     if ((plan->out == NULL) != (plan->output == SHUFFLE_OUTPUT_COUNT))
         wire_refuse(reader, BASE_PROTOCOL, "output kind and output directory contradict each other");
     get_items(reader, wire, plan);

@@ -91,6 +91,15 @@ char *wire_text(struct wire_reader *reader, const char *what, ProtobufCBinaryDat
     return text;
 }
 
+char *wire_files(struct wire_reader *reader, ProtobufCBinaryData data)
+{
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-";
+    char *text = wire_text(reader, "name of files", data, SHUFFLE_PUBLISH_NAME_BYTES - 1);
+    if (text && (!*text || strspn(text, allowed) != strlen(text)))
+        wire_refuse(reader, BASE_PROTOCOL, "a name of files that no job has");
+    return text;
+}
+
 char *wire_text_or_null(struct wire_reader *reader, const char *what, ProtobufCBinaryData data, size_t max)
 {
     return data.len ? wire_text(reader, what, data, max) : NULL;

@@ -62,6 +62,8 @@ void wire_refuse(struct wire_reader *reader, enum base_status status, const char
 /* Text without NUL of at most max bytes, as a malloc'ed string; absent is "". */
 char *wire_text(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
 /* As above, but absent is NULL. */
+/* What a job's files are called after: letters, digits and hyphens, so that it leads nowhere else. */
+char *wire_files(struct wire_reader *reader, struct ProtobufCBinaryData data);
 char *wire_text_or_null(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
 /* An enumeration or number below limit; else complains and gives 0. */
 uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value, uint64_t limit);

@@ -394,6 +394,27 @@ static void on_tick(struct cluster_coordinator *c)
         if (c->node[i]->peer && c->now_ns >= c->node[i]->heard_ns + CLUSTER_SILENCE_NS)
             coordinator_lose_node(c, c->node[i], "it was silent for 1.2 s");
     coordinator_job_tick(c);
+    coordinator_pending_tick(c);
+}
+
+/* Asks for the next block of job numbers in good time. */
+static void reserve(struct cluster_coordinator *c)
+{
+    if (c->reserving || c->job_block || c->now_ns < c->reserve_ns || c->job_end - c->job_next > CLUSTER_JOBS_LOW)
+        return;
+    c->reserving = true;
+    coordinator_act(c, CLUSTER_ACTION_RESERVE, 0);
+}
+
+static void on_reserved(struct cluster_coordinator *c, uint64_t first, const struct base_error *error)
+{
+    c->reserving = false;
+    if (error->status == BASE_OK) {
+        c->job_block = first;
+        return;
+    }
+    base_log_error("no new job numbers: %s", error->text);
+    c->reserve_ns = c->now_ns + BASE_NS_PER_S;
 }
 
 static void on_stop(struct cluster_coordinator *c)
@@ -420,7 +441,10 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
         on_lost(c, event->peer, &event->error);
         break;
     case CLUSTER_EVENT_RECORDED:
-        coordinator_job_recorded(c, event->job, &event->error);
+        coordinator_recorded(c, event->job, event->unknown, &event->error);
+        break;
+    case CLUSTER_EVENT_RESERVED:
+        on_reserved(c, event->job, &event->error);
         break;
     case CLUSTER_EVENT_TICK:
         on_tick(c);
@@ -430,6 +454,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
         break;
     }
     coordinator_next(c);
+    reserve(c);
     if (c->stopping && !c->run && !c->stopped) {
         c->stopped = true;
         coordinator_act(c, CLUSTER_ACTION_STOPPED, 0);
@@ -444,7 +469,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
 uint64_t cluster_coordinator_deadline_ns(const struct cluster_coordinator *c)
 {
     /* With nodes here it runs at least as often as they beat, so that it sees when it could not. */
-    const uint64_t deadline_ns = coordinator_job_deadline_ns(c);
+    const uint64_t deadline_ns = base_min_u64(coordinator_job_deadline_ns(c), coordinator_pending_deadline_ns(c));
     return coordinator_nodes_here(c) > 0 ? base_min_u64(deadline_ns, c->now_ns + CLUSTER_BEAT_NS) : deadline_ns;
 }
 
@@ -462,6 +487,7 @@ enum base_status cluster_coordinator_open(const struct cluster_coordinator_confi
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the coordinator");
     c->config = *config;
     c->job_next = config->first_job;
+    c->job_end = config->first_job + CLUSTER_JOBS_PER_BLOCK;
     *coordinator = c;
     return BASE_OK;
 }
@@ -496,5 +522,5 @@ void cluster_coordinator_close(struct cluster_coordinator *c)
 enum base_status cluster_coordinator_restore(struct cluster_coordinator *c, const struct cluster_decision *decision,
                                              struct base_error *error)
 {
-    return coordinator_pending_add(c, decision, error);
+    return coordinator_pending_restore(c, decision, error);
 }

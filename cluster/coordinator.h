@@ -18,6 +18,10 @@
 #define CLUSTER_CONNECT_NS (UINT64_C(120) * BASE_NS_PER_S)
 #define CLUSTER_RESOLVE_NS (UINT64_C(120) * BASE_NS_PER_S)
 #define CLUSTER_COMMIT_NS (UINT64_C(60) * BASE_NS_PER_S)
+/* A decided job whose node cannot publish its parts: for how long its client waits while that is tried again, and after
+ * what time the decision is given up when no node finds the directory any more. */
+#define CLUSTER_PATIENCE_NS (UINT64_C(5) * BASE_NS_PER_S)
+#define CLUSTER_GONE_NS (UINT64_C(3600) * BASE_NS_PER_S)
 
 /* Job numbers are reserved in blocks; the next is asked for when so many of a block are left. */
 enum { CLUSTER_JOBS_PER_BLOCK = 100000, CLUSTER_JOBS_LOW = 1000 };
@@ -27,6 +31,7 @@ struct cluster_coordinator;
 struct cluster_coordinator_config {
     uint32_t nodes_expected; /* jobs run only when so many are here; 0: with whoever is here */
     uint64_t first_job;      /* number of the first job; numbers never come back, also after a restart */
+    const char *state_id;    /* of the state folder; goes into the names of files; NULL: none; borrowed */
     void (*random)(void *context, uint8_t *bytes, size_t count); /* for tokens: unguessable outside of tests */
     void *random_context;
 };
@@ -35,7 +40,9 @@ struct cluster_coordinator_config {
  * back. */
 struct cluster_decision {
     uint64_t job;
-    char *out, *extension, *text; /* text of _SUCCESS.json */
+    char *out, *extension;
+    char *files; /* what the job's files are called after */
+    char *text;  /* of _SUCCESS.json */
     uint32_t node_count;
     struct join_node *node;
 };
@@ -47,6 +54,7 @@ enum cluster_event_kind {
     CLUSTER_EVENT_MESSAGE,  /* peer, message */
     CLUSTER_EVENT_LOST,     /* peer: its connection ended, error says how */
     CLUSTER_EVENT_RECORDED, /* the decision of `job` is on disk, or error says why not; unknown: or perhaps it is */
+    CLUSTER_EVENT_RESERVED, /* job is the first of a new block of numbers, or error says why there is none */
     CLUSTER_EVENT_TICK,     /* time has passed; only after all messages that had arrived by then */
     CLUSTER_EVENT_STOP      /* end the running job and then say CLUSTER_ACTION_STOPPED */
 };
@@ -60,10 +68,11 @@ struct cluster_event {
 };
 
 enum cluster_action_kind {
-    CLUSTER_ACTION_SEND,   /* message to peer */
-    CLUSTER_ACTION_CLOSE,  /* peer, after what was sent; no event mentions it again */
-    CLUSTER_ACTION_RECORD, /* make decision durable, then say RECORDED */
-    CLUSTER_ACTION_FORGET, /* the decision of `job` has been carried out by all */
+    CLUSTER_ACTION_SEND,    /* message to peer */
+    CLUSTER_ACTION_CLOSE,   /* peer, after what was sent; no event mentions it again */
+    CLUSTER_ACTION_RECORD,  /* make decision durable, then say RECORDED; it stays valid until then */
+    CLUSTER_ACTION_FORGET,  /* the decision of `job` has been carried out by all */
+    CLUSTER_ACTION_RESERVE, /* a block of job numbers, then say RESERVED */
     CLUSTER_ACTION_STOPPED
 };
 

@@ -21,6 +21,8 @@ static const uint64_t phase_limit_ns[CLUSTER_PHASE_COUNT] = {
     [CLUSTER_PHASE_PROBE] = FOR_EVER,
     /* As long as its client asked for, step by step; can be cancelled as well. */
     [CLUSTER_PHASE_MEASURE] = FOR_EVER,
+    /* What was written is on its way to the disk already; names and a small file remain. */
+    [CLUSTER_PHASE_STAGE] = CLUSTER_COMMIT_NS,
     /* Cannot be cancelled. */
     [CLUSTER_PHASE_COMMIT] = CLUSTER_COMMIT_NS,
     [CLUSTER_PHASE_RELEASE] = CLUSTER_RELEASE_NS,

@@ -41,8 +41,7 @@ struct run_node {
     struct coordinator_node *node; /* borrowed; nodes outlive jobs */
     uint64_t peer;
     bool lost;
-    bool answered;  /* what the present phase waits for */
-    bool published; /* COMMITTED, then PUBLISHED */
+    bool answered; /* what the present phase waits for */
     bool resolved;
     struct shuffle_relation relation[2];
     struct cluster_card card;           /* bisect */
@@ -75,7 +74,10 @@ struct coordinator_job {
     struct shuffle_survey *surveys[2];
     uint64_t survey_count[2];
     struct coordinator_bisect *bisect; /* of a measurement, once planned */
-    bool recorded, committed;
+    uint64_t *live;                    /* jobs with a decision when it began: what they left is not to be removed */
+    uint64_t live_count;
+    bool recorded;  /* the decision may be on disk */
+    bool committed; /* and is carried out */
     struct cluster_decision decision;
     struct base_error error; /* the first; BASE_OK: none */
     struct base_error fault; /* the earliest found in the input so far; BASE_OK: none */
@@ -88,18 +90,38 @@ struct coordinator_job {
     uint64_t pause_until_ns; /* until then the loss of a node is put down to that */
 };
 
+/* What a node has carried out of a decision. */
+struct coordinator_pending_node {
+    bool committed, published;
+    bool gone;                     /* it does not find the directory */
+    uint64_t retry_ns, backoff_ns; /* after a failure: when it is told again; 0: it was told, or is not here */
+};
+
+enum coordinator_pending_state {
+    COORDINATOR_PENDING_RECORDING, /* RECORD was asked for */
+    COORDINATOR_PENDING_UNSURE,    /* it may be on disk; RECORD is asked for again */
+    COORDINATOR_PENDING_STANDS
+};
+
 /* A decision that some node has not carried out. */
 struct coordinator_pending {
     struct coordinator_pending *next;
     struct cluster_decision decision;
-    bool *committed; /* per node */
-    bool *published;
+    enum coordinator_pending_state state;
+    uint64_t record_ns; /* UNSURE: when to ask again */
+    struct coordinator_pending_node *node;
+    uint64_t stuck_since_ns; /* when a node failed since which not all have done it; 0: none */
+    struct base_error stuck;
+    uint64_t gone_since_ns; /* all nodes say that they do not find the directory; 0: not all */
 };
 
 struct cluster_coordinator {
     struct cluster_coordinator_config config;
     uint64_t now_ns;
-    uint64_t job_next;
+    uint64_t job_next, job_end; /* of the block of numbers in use */
+    uint64_t job_block;         /* first number of the next block; 0: not reserved yet */
+    bool reserving;
+    uint64_t reserve_ns; /* not before this, after a failure */
     uint32_t node_count;
     struct coordinator_node **node; /* sorted by name */
     struct coordinator_client *clients;
@@ -140,7 +162,6 @@ void coordinator_begin(struct cluster_coordinator *c);
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
                              struct cluster_message *message);
 void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
-void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const struct base_error *error);
 void coordinator_job_tick(struct cluster_coordinator *c);
 uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
 void coordinator_job_free(struct coordinator_job *job);
@@ -194,12 +215,26 @@ void coordinator_bisect_free(struct coordinator_bisect *bisect);
 /* coordinator_publish.c: decisions and those who have not carried them out. */
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error);
 void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_node *node);
+/* COMMITTED, PUBLISHED or FAILED of a decision that stands; false: it is about none. */
 bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinator_node *node,
                                  const struct cluster_message *message);
-/* Has the node of this name been told to commit or publish `job`, and not done it yet? */
+/* Has the node of this name been told to commit or publish `job`, and not answered yet? */
 bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job, const struct coordinator_node *node);
-enum base_status coordinator_pending_add(struct cluster_coordinator *c, const struct cluster_decision *decision,
-                                         struct base_error *error);
+/* Does a node fail to publish its share of `job`, since when and why? error may be NULL. */
+bool coordinator_pending_stuck(const struct cluster_coordinator *c, uint64_t job, uint64_t *since_ns,
+                               struct base_error *error);
+/* Asks for the decision to be recorded. Copied. */
+enum base_status coordinator_pending_decide(struct cluster_coordinator *c, const struct cluster_decision *decision,
+                                            struct base_error *error);
+/* A decision that was recorded by an earlier life. Copied. */
+enum base_status coordinator_pending_restore(struct cluster_coordinator *c, const struct cluster_decision *decision,
+                                             struct base_error *error);
+void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unknown, const struct base_error *error);
+bool coordinator_pending_has(const struct cluster_coordinator *c, uint64_t job);
+void coordinator_pending_tick(struct cluster_coordinator *c);
+uint64_t coordinator_pending_deadline_ns(const struct cluster_coordinator *c);
+/* Numbers of all jobs that have a decision; malloc'ed. */
+uint64_t *coordinator_pending_jobs(const struct cluster_coordinator *c, uint64_t *count);
 void coordinator_pending_free(struct coordinator_pending *pending);
 
 /* coordinator_report.c */

@@ -1,6 +1,6 @@
 /* A job's way through the cluster.
  *
- *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [COMMIT ->] RELEASE -> done
+ *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [STAGE -> COMMIT ->] RELEASE -> done
  *   any of them -> ABORT -> done
  *
  * A job that measures the network goes from CONNECT to MEASURE, once for every step of it, and then to RELEASE.
@@ -43,6 +43,7 @@ void coordinator_job_free(struct coordinator_job *job)
         shuffle_relation_free(&job->node[i].relation[1]);
     }
     free(job->node);
+    free(job->live);
     coordinator_plan_free(job);
     cluster_decision_free(&job->decision);
     free(job);
@@ -149,6 +150,7 @@ static double *phase_span(struct cluster_spans *spans, enum cluster_phase phase)
         return &spans->build_seconds;
     case CLUSTER_PHASE_PROBE:
         return &spans->probe_seconds;
+    case CLUSTER_PHASE_STAGE:
     case CLUSTER_PHASE_COMMIT:
         return &spans->commit_seconds;
     default:
@@ -165,11 +167,12 @@ static const unsigned phase_before[] = {
     [CLUSTER_PHASE_CONNECT] = FROM(PREPARE) | FROM(SURVEY),
     [CLUSTER_PHASE_BUILD] = FROM(CONNECT),
     [CLUSTER_PHASE_PROBE] = FROM(BUILD),
-    [CLUSTER_PHASE_COMMIT] = FROM(BUILD) | FROM(PROBE),
+    [CLUSTER_PHASE_STAGE] = FROM(BUILD) | FROM(PROBE),
+    [CLUSTER_PHASE_COMMIT] = FROM(STAGE),
     [CLUSTER_PHASE_MEASURE] = FROM(CONNECT) | FROM(MEASURE),
     [CLUSTER_PHASE_RELEASE] = FROM(BUILD) | FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE),
     [CLUSTER_PHASE_ABORT] = FROM(QUEUED) | FROM(RESOLVE) | FROM(PREPARE) | FROM(SURVEY) | FROM(CONNECT) | FROM(BUILD) |
-                            FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE),
+                            FROM(PROBE) | FROM(STAGE) | FROM(COMMIT) | FROM(MEASURE),
     [CLUSTER_PHASE_DONE] = FROM(ABORT) | FROM(RELEASE),
 };
 #undef FROM
@@ -187,6 +190,9 @@ static void tell_resolve(struct cluster_coordinator *c, uint32_t node)
     resolve->source[0] = submit->source[0];
     resolve->source[1] = submit->source[1];
     resolve->out = submit->out;
+    resolve->state = (char *)(uintptr_t)(c->config.state_id ? c->config.state_id : "");
+    resolve->live = c->run->live;
+    resolve->live_count = c->run->live_count;
 }
 
 static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
@@ -243,6 +249,9 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
     case CLUSTER_PHASE_PROBE:
         tell_start(c, node);
         break;
+    case CLUSTER_PHASE_STAGE:
+        tell(c, node, CLUSTER_MESSAGE_STAGE)->stage.text = c->run->decision.text;
+        break;
     case CLUSTER_PHASE_MEASURE:
         coordinator_bisect_tell(c, node);
         break;
@@ -296,19 +305,25 @@ static bool rows_complete(struct cluster_coordinator *c)
     return true;
 }
 
+static void enter_stage(struct cluster_coordinator *c)
+{
+    struct base_error error;
+    if (coordinator_decide(c->run, &error) == BASE_OK)
+        enter(c, CLUSTER_PHASE_STAGE);
+    else
+        coordinator_fail(c, error.status, "%s", error.text);
+}
+
 static void enter_commit(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     struct base_error error;
-    if (coordinator_decide(job, &error) != BASE_OK) {
+    if (coordinator_pending_decide(c, &job->decision, &error) != BASE_OK) {
         coordinator_fail(c, error.status, "%s", error.text);
         return;
     }
     enter(c, CLUSTER_PHASE_COMMIT);
     job->recorded = true; /* from here on the decision may be on disk: nobody may throw parts away */
-    struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_RECORD, 0);
-    action->job = job->id;
-    action->decision = &job->decision;
 }
 
 static void enter_measure(struct cluster_coordinator *c)
@@ -359,9 +374,12 @@ static void proceed(struct cluster_coordinator *c)
         else if (!rows_complete(c))
             break;
         else if (job->plan.out)
-            enter_commit(c);
+            enter_stage(c);
         else
             enter(c, CLUSTER_PHASE_RELEASE);
+        break;
+    case CLUSTER_PHASE_STAGE:
+        enter_commit(c);
         break;
     case CLUSTER_PHASE_RELEASE:
     case CLUSTER_PHASE_ABORT:
@@ -475,10 +493,10 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 }
 
 /* The reason that a node gives. Some reasons are not a node's to give: clients would take them for an end by their own
- * will or for a cluster that is not there. */
+ * will or for another build. */
 static enum base_status node_reason(enum base_status status)
 {
-    const bool ours = status == BASE_CANCELLED || status == BASE_NODE_MISSING || status == BASE_VERSION;
+    const bool ours = status == BASE_CANCELLED || status == BASE_VERSION;
     return ours || !base_status_is_failure(status) ? BASE_INTERNAL : status;
 }
 
@@ -498,24 +516,26 @@ static struct run_node *find_member(const struct cluster_coordinator *c, const s
     return NULL;
 }
 
-/* A decision's progress may be the running job's. */
-static void commit_progress(struct cluster_coordinator *c, struct run_node *member,
-                            const struct cluster_message *message)
+/* The decision of the running job may have been carried out by all. */
+static void look_at_decision(struct cluster_coordinator *c, uint64_t id)
 {
     struct coordinator_job *job = c->run;
-    if (!member || job->id != message->job || job->phase != CLUSTER_PHASE_COMMIT)
+    if (!job || job->id != id || job->phase != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, id))
         return;
-    if (message->kind == CLUSTER_MESSAGE_FAILED) {
-        coordinator_fail(c, node_reason(message->failed.error.status),
-                         "node %s cannot publish its parts: %s; what is missing is published when it connects again",
-                         member->node->hello.name, message->failed.error.text);
-        return;
-    }
-    for (const struct coordinator_pending *pending = c->pending; pending; pending = pending->next)
-        if (pending->decision.job == job->id)
-            return;
     job->committed = true;
     enter(c, CLUSTER_PHASE_RELEASE);
+}
+
+/* It waits for the decision no longer: that is carried out without it. */
+static void leave_stuck(struct cluster_coordinator *c)
+{
+    struct base_error error;
+    uint64_t since_ns;
+    const struct coordinator_job *job = c->run;
+    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
+        c->now_ns >= since_ns + CLUSTER_PATIENCE_NS)
+        coordinator_fail(c, node_reason(error.status),
+                         "%s; the result is decided, and is completed as soon as that is possible", error.text);
 }
 
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
@@ -525,7 +545,7 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
     if ((message->kind == CLUSTER_MESSAGE_COMMITTED || message->kind == CLUSTER_MESSAGE_PUBLISHED ||
          message->kind == CLUSTER_MESSAGE_FAILED) &&
         coordinator_pending_message(c, node, message)) {
-        commit_progress(c, member, message);
+        look_at_decision(c, message->job);
         return;
     }
     if (!member || c->run->id != message->job)
@@ -540,7 +560,8 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         return;
     }
     if (message->kind == CLUSTER_MESSAGE_CUT) {
-        if (job->phase != CLUSTER_PHASE_COMMIT && job->phase != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
+        if (job->phase != CLUSTER_PHASE_STAGE && job->phase != CLUSTER_PHASE_COMMIT &&
+            job->phase != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
             on_failed(c, member, &message->cut.error);
         return;
     }
@@ -562,6 +583,8 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         on_surveyed(c, member, &message->surveyed);
     } else if (message->kind == CLUSTER_MESSAGE_MEASURED && job->phase == CLUSTER_PHASE_MEASURE) {
         on_measured(c, member, &message->measured);
+    } else if (message->kind == CLUSTER_MESSAGE_STAGED && job->phase == CLUSTER_PHASE_STAGE) {
+        answered(c, member);
     } else if (message->kind == CLUSTER_MESSAGE_STEP) {
         on_step(c, member, &message->step);
     } else {
@@ -600,21 +623,6 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
         end_if_closed(c);
 }
 
-void coordinator_job_recorded(struct cluster_coordinator *c, uint64_t id, const struct base_error *error)
-{
-    struct coordinator_job *job = c->run;
-    if (!job || job->id != id)
-        return;
-    if (error->status != BASE_OK) {
-        /* Whether the decision is on disk is unknown: parts stay, and the next start of the coordinator finds out. */
-        coordinator_fail(c, error->status, "the decision to publish cannot be recorded: %s", error->text);
-        return;
-    }
-    /* Also when the job failed meanwhile: what is recorded stands. */
-    if (coordinator_pending_add(c, &job->decision, NULL) != BASE_OK)
-        c->broken = true;
-}
-
 void coordinator_job_tick(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
@@ -625,6 +633,8 @@ void coordinator_job_tick(struct cluster_coordinator *c)
         report(c, job);
     if (c->now_ns >= coordinator_answer_deadline_ns(c))
         coordinator_lose_late(c);
+    if (c->run && c->run->id == id)
+        leave_stuck(c);
     if (c->run && c->run->id == id && coordinator_is_ending(job))
         end_if_closed(c);
 }
@@ -634,6 +644,9 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
     const struct coordinator_job *job = c->run;
     if (!job)
         return UINT64_MAX;
+    uint64_t since_ns;
+    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
+        return base_min_u64(coordinator_answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
     if (!coordinator_is_ending(job))
         return coordinator_answer_deadline_ns(c);
     if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
@@ -643,5 +656,10 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
 
 void coordinator_begin(struct cluster_coordinator *c)
 {
+    c->run->live = coordinator_pending_jobs(c, &c->run->live_count);
+    if (!c->run->live) {
+        coordinator_fail(c, BASE_NO_MEMORY, "no memory for a job");
+        return;
+    }
     enter(c, CLUSTER_PHASE_RESOLVE);
 }

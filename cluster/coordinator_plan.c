@@ -195,6 +195,11 @@ static enum base_status place(struct cluster_coordinator *c, struct coordinator_
     uint8_t token[SHUFFLE_TOKEN_BYTES];
     c->config.random(c->config.random_context, token, sizeof token);
     status = join_plan_place(&job->plan, job->id, token, node, job->node_count, address, error);
+    if (status == BASE_OK) {
+        uint8_t random[8];
+        c->config.random(c->config.random_context, random, sizeof random);
+        shuffle_publish_name(job->id, c->config.state_id ? c->config.state_id : "0", random, job->plan.files);
+    }
 release:
     free(node);
     free(address);

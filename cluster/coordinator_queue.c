@@ -6,14 +6,34 @@
 
 #include "cluster/coordinator_internal.h"
 
+/* False: there is none. */
+static bool take_number(struct cluster_coordinator *c, uint64_t *job)
+{
+    if (c->job_next == c->job_end && c->job_block) {
+        c->job_next = c->job_block;
+        c->job_end = c->job_block + CLUSTER_JOBS_PER_BLOCK;
+        c->job_block = 0;
+    }
+    if (c->job_next == c->job_end)
+        return false;
+    *job = c->job_next++;
+    return true;
+}
+
 void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit)
 {
+    uint64_t id;
+    if (!take_number(c, &id)) {
+        base_error_set(&coordinator_send(c, client, CLUSTER_MESSAGE_REFUSED, 0)->refused.error, BASE_NO_SPACE,
+                       "the coordinator has no job numbers left: it cannot write to its state folder, as its log says");
+        return;
+    }
     struct coordinator_job *job = calloc(1, sizeof *job);
     if (!job) {
         c->broken = true;
         return;
     }
-    job->id = c->job_next++;
+    job->id = id;
     job->client = client;
     job->submit = *submit; /* taken over */
     memset(submit, 0, sizeof *submit);

@@ -233,9 +233,10 @@ enum base_status coordinator_decide(struct coordinator_job *job, struct base_err
     decision->job = job->id;
     decision->out = strdup(job->plan.out);
     decision->extension = strdup(join_plan_extension(&job->plan));
+    decision->files = strdup(job->plan.files);
     decision->text = success_text(job);
     decision->node = calloc(job->plan.node_count, sizeof *decision->node);
-    if (!decision->out || !decision->extension || !decision->text || !decision->node)
+    if (!decision->out || !decision->extension || !decision->files || !decision->text || !decision->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a decision");
     decision->node_count = job->plan.node_count;
     memcpy(decision->node, job->plan.node, job->plan.node_count * sizeof *decision->node);

@@ -77,6 +77,8 @@ struct shell {
     bool stopped;
     bool recorded; /* record is to be told to the step */
     struct cluster_event record;
+    bool reserved; /* likewise reserve */
+    struct cluster_event reserve;
 };
 
 static void shell_random(void *context, uint8_t *bytes, size_t count)
@@ -151,6 +153,11 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
     case CLUSTER_ACTION_FORGET:
         cluster_state_forget(shell->state, action->job);
         break;
+    case CLUSTER_ACTION_RESERVE:
+        shell->reserved = true;
+        shell->reserve = (struct cluster_event){.kind = CLUSTER_EVENT_RESERVED};
+        cluster_state_reserve(shell->state, &shell->reserve.job, &shell->reserve.error);
+        break;
     case CLUSTER_ACTION_STOPPED:
         shell->stopped = true;
         break;
@@ -167,8 +174,12 @@ static enum base_status shell_step(struct shell *shell, const struct cluster_eve
         return status;
     for (uint32_t i = 0; i < count; i++)
         shell_act(shell, &actions[i], now_ns);
-    if (!shell->recorded)
-        return BASE_OK;
+    if (shell->reserved) {
+        shell->reserved = false;
+        status = shell_step(shell, &shell->reserve, error);
+    }
+    if (!shell->recorded || status != BASE_OK)
+        return status;
     shell->recorded = false;
     return shell_step(shell, &shell->record, error); /* once: a recorded decision asks for no other */
 }
@@ -538,6 +549,8 @@ static enum base_status shell_open(struct shell *shell, const struct cluster_she
         return status;
     struct cluster_coordinator_config coordinator = {.nodes_expected = config->nodes_expected, .random = shell_random};
     status = cluster_state_open(config->state_folder, &shell->state, &coordinator.first_job, error);
+    if (status == BASE_OK)
+        coordinator.state_id = cluster_state_id(shell->state);
     if (status == BASE_OK)
         status = cluster_coordinator_open(&coordinator, &shell->coordinator, error);
     if (status == BASE_OK)

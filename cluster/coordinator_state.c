@@ -189,8 +189,9 @@ static char *decision_format(const struct cluster_decision *decision)
                                                (json_int_t)decision->node[i].first, "count",
                                                (json_int_t)decision->node[i].count));
     const bool complete = json_array_size(nodes) == decision->node_count;
-    json_t *object = json_pack("{s:I, s:s, s:s, s:s, s:o}", "job", (json_int_t)decision->job, "out", decision->out,
-                               "extension", decision->extension, "text", decision->text, "nodes", nodes);
+    json_t *object =
+        json_pack("{s:I, s:s, s:s, s:s, s:s, s:o}", "job", (json_int_t)decision->job, "out", decision->out, "files",
+                  decision->files, "extension", decision->extension, "text", decision->text, "nodes", nodes);
     char *text = object && complete ? json_dumps(object, JSON_INDENT(1)) : NULL;
     json_decref(object);
     return text;
@@ -230,10 +231,10 @@ static enum base_status parse_decision(const char *text, struct cluster_decision
     json_error_t why;
     json_t *object = json_loads(text, 0, &why), *nodes;
     json_int_t job;
-    const char *out, *extension, *success;
+    const char *out, *files, *extension, *success;
     enum base_status status = BASE_PARSE;
-    if (!object || json_unpack_ex(object, &why, 0, "{s:I, s:s, s:s, s:s, s:o}", "job", &job, "out", &out, "extension",
-                                  &extension, "text", &success, "nodes", &nodes) < 0)
+    if (!object || json_unpack_ex(object, &why, 0, "{s:I, s:s, s:s, s:s, s:s, s:o}", "job", &job, "out", &out, "files",
+                                  &files, "extension", &extension, "text", &success, "nodes", &nodes) < 0)
         goto bad;
     const size_t count = json_array_size(nodes);
     if (count == 0 || count > CLUSTER_NODES_MAX)
@@ -241,10 +242,11 @@ static enum base_status parse_decision(const char *text, struct cluster_decision
     status = BASE_NO_MEMORY;
     decision->job = (uint64_t)job;
     decision->out = strdup(out);
+    decision->files = strdup(files);
     decision->extension = strdup(extension);
     decision->text = strdup(success);
     decision->node = calloc(count, sizeof *decision->node);
-    if (!decision->out || !decision->extension || !decision->text || !decision->node)
+    if (!decision->out || !decision->files || !decision->extension || !decision->text || !decision->node)
         goto bad;
     decision->node_count = (uint32_t)count;
     status = BASE_PARSE;

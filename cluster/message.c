@@ -96,6 +96,7 @@ static void free_hello(struct cluster_hello *hello)
     free(hello->features);
     free(hello->engine_reason);
     free(hello->placement);
+    free(hello->doubt);
 }
 
 static void free_source(struct cluster_source *source)
@@ -187,6 +188,8 @@ void cluster_message_free(struct cluster_message *message)
         free_source(&message->resolve.source[0]);
         free_source(&message->resolve.source[1]);
         free(message->resolve.out);
+        free(message->resolve.state);
+        free(message->resolve.live);
         break;
     case CLUSTER_MESSAGE_RESOLVED:
         shuffle_relation_free(&message->resolved.relation[0]);
@@ -218,13 +221,18 @@ void cluster_message_free(struct cluster_message *message)
     case CLUSTER_MESSAGE_LEND:
         free(message->lend.morsel);
         break;
+    case CLUSTER_MESSAGE_STAGE:
+        free(message->stage.text);
+        break;
     case CLUSTER_MESSAGE_COMMIT:
         free(message->commit.out);
         free(message->commit.extension);
+        free(message->commit.files);
         break;
     case CLUSTER_MESSAGE_PUBLISH:
         free(message->publish.out);
         free(message->publish.text);
+        free(message->publish.files);
         break;
     case CLUSTER_MESSAGE_MEASURE:
         free(message->measure.send);

@@ -4,10 +4,10 @@
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT
- *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, COMMIT, PUBLISH, RELEASE; says RESOLVED,
- * STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of connections, which are
- * nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A job that measures the
- * network has MEASURE
+ *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, STAGE, COMMIT, PUBLISH, RELEASE; says
+ * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of
+ * connections, which are nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A
+ * job that measures the network has MEASURE
  * -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT for each step, before the REPORT.
  * heartbeat BEAT both ways
  *
@@ -30,6 +30,7 @@ enum {
     CLUSTER_WORKERS_MAX = 65536, /* of the whole cluster */
     CLUSTER_FILES_MAX = 1 << 20,
     CLUSTER_MORSELS_MAX = 1 << 20, /* of one message */
+    CLUSTER_DOUBTS_MAX = 1 << 16,
     CLUSTER_TEXT_BYTES_MAX = 1 << 16,
     /* _SUCCESS.json: a schema of columns whose names have every byte doubled, a type of up to 52 bytes, and JSON, which
      * makes up to six bytes of one; the rest is numbers */
@@ -81,7 +82,9 @@ bool cluster_name_good(const char *name);
     X(MEASUREMENT)                                                                                                     \
     X(CUT)                                                                                                             \
     X(FAULT)                                                                                                           \
-    X(HALT)
+    X(HALT)                                                                                                            \
+    X(STAGE)                                                                                                           \
+    X(STAGED)
 
 enum cluster_message_kind {
 #define X(name) CLUSTER_MESSAGE_##name,
@@ -110,7 +113,8 @@ struct cluster_hello {
     char *engine_reason; /* why not io_uring, or "" */
     char *placement;     /* queue, ports and memory node of its workers, as far as there is something to say */
     uint64_t pid;
-    uint64_t job_in_doubt; /* finished with durable output, decision unknown to the node; 0: none */
+    uint32_t doubt_count;
+    uint64_t *doubt; /* jobs with durable output whose decision the node has not heard */
 };
 
 struct cluster_welcome {
@@ -164,6 +168,7 @@ struct cluster_submit {
     X(BUILD, "building")                                                                                               \
     X(PROBE, "probing")                                                                                                \
     X(MEASURE, "measuring")                                                                                            \
+    X(STAGE, "syncing the output")                                                                                     \
     X(COMMIT, "committing")                                                                                            \
     X(RELEASE, "releasing")                                                                                            \
     X(ABORT, "aborting")                                                                                               \
@@ -307,6 +312,10 @@ struct cluster_resolve {
     uint32_t source_count;
     struct cluster_source source[2];
     char *out; /* to be checked, or NULL */
+    /* What only jobs of the coordinator with this id left behind in out is removed, but for those of these numbers. */
+    char *state;
+    uint64_t live_count;
+    uint64_t *live;
 };
 struct cluster_resolved {
     uint32_t relation_count;
@@ -367,14 +376,18 @@ struct cluster_node_progress {
     uint64_t rows;
 };
 
+struct cluster_stage {
+    char *text; /* of _SUCCESS.json */
+};
 /* Orders to a node that may have restarted since: everything is said again. */
 struct cluster_commit {
-    char *out, *extension;
-    uint32_t first, count; /* workers whose parts it renames */
+    char *out, *extension, *files; /* files: what the job's files are called after */
+    uint32_t first, count;         /* workers whose parts it renames */
 };
 struct cluster_publish {
-    char *out;
+    char *out, *files;
     char *text; /* of _SUCCESS.json */
+    uint32_t first;
 };
 struct cluster_release {
     bool abort;
@@ -437,6 +450,7 @@ struct cluster_message {
         struct cluster_fault fault;
         struct cluster_halt halt;
         struct cluster_node_progress node_progress;
+        struct cluster_stage stage;
         struct cluster_commit commit;
         struct cluster_publish publish;
         struct cluster_release release;

@@ -135,8 +135,11 @@ static void node_hello(struct node *node)
     hello->engine_reason = engine.reason;
     hello->placement = node->placement;
     hello->pid = (uint64_t)getpid();
-    hello->job_in_doubt = node->job.doubt.job;
+    hello->doubt = calloc(CLUSTER_DOUBTS_MAX, sizeof *hello->doubt);
+    if (hello->doubt)
+        hello->doubt_count = node_output_doubts(&node->job.outputs, hello->doubt, CLUSTER_DOUBTS_MAX);
     node_send(node, &message);
+    free(hello->doubt);
 }
 
 static void node_connect(struct node *node, uint64_t now_ns)
@@ -283,6 +286,7 @@ static void node_event(struct node *node, enum node_watch what)
 static uint64_t node_deadline_ns(const struct node *node)
 {
     uint64_t deadline_ns = node->job.looking ? node->progress_ns : UINT64_MAX;
+    deadline_ns = base_min_u64(deadline_ns, node_output_deadline_ns(&node->job.outputs));
     if (!node->link && node_job_idle(&node->job))
         deadline_ns = base_min_u64(deadline_ns, node->connect_ns);
     if (node->link)
@@ -303,6 +307,7 @@ static void node_time(struct node *node, uint64_t now_ns)
     }
     if (!node->link && !node->stopping && node_job_idle(&node->job) && now_ns >= node->connect_ns)
         node_connect(node, now_ns);
+    node_output_retry(&node->job.outputs, now_ns);
     if (node->job.looking && now_ns >= node->progress_ns) {
         node_job_progress(&node->job);
         if (node->watch)

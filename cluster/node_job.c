@@ -1,10 +1,10 @@
-/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., COMMIT, PUBLISH,
- * RELEASE) and each is passed on at once; what the crew answers is passed back. RELEASE may come at any time. Whatever
- * fails on the way is told as FAILED, and then this node only waits for RELEASE.
+/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., STAGE, COMMIT,
+ * PUBLISH, RELEASE) and each is passed on at once; what the crew answers is passed back. RELEASE may come at any time.
+ * Whatever fails on the way is told as FAILED, and then this node only waits for RELEASE.
  *
  * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned
- * before it had finished. Once finished, they are durable and the coordinator may have decided to keep them: then only
- * its word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect (`doubt`). */
+ * before it was staged. Once staged, they are durable and the coordinator may have decided to keep them: then only its
+ * word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect. */
 #include "cluster/node_job.h"
 
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/log.h"
-#include "shuffle/publish.h"
 
 static void say(struct node_job *job, struct cluster_message *message)
 {
@@ -36,68 +36,30 @@ static void say_simple(struct node_job *job, enum cluster_message_kind kind, uin
 
 /* ---- output ---- */
 
-static void output_free(struct node_output *output)
+static enum base_status on_stage(struct node_job *job, const struct cluster_stage *stage, struct base_error *error)
 {
-    free(output->out);
-    free(output->extension);
-    memset(output, 0, sizeof *output);
-}
-
-/* Removes the attempts of all workers: on a file system that nodes share, those of a node that died too. */
-static void output_remove(struct node_output *output)
-{
-    if (!output->job)
-        return;
-    char name[32];
-    join_plan_job_name(output->job, name);
-    shuffle_publish_abort(output->out, name, 0, output->workers, output->extension);
-    output_free(output);
-}
-
-static enum base_status output_begin(struct node_job *job, const struct join_plan *plan, struct base_error *error)
-{
-    if (!plan->out)
-        return BASE_OK;
-    job->output.out = strdup(plan->out);
-    job->output.extension = strdup(join_plan_extension(plan));
-    job->output.workers = plan->workers;
-    if (!job->output.out || !job->output.extension) {
-        output_free(&job->output);
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
-    }
-    char name[32];
-    join_plan_job_name(plan->job, name);
-    const enum base_status status = shuffle_publish_begin(plan->out, name, error);
+    job->looking = false; /* all nodes have finished */
+    if (!job->finished)
+        return base_error_set(error, BASE_PROTOCOL, "told to sync an output that is not finished");
+    const enum base_status status = node_output_stage(&job->outputs, job->id, stage->text, error);
     if (status == BASE_OK)
-        job->output.job = plan->job;
-    else
-        output_free(&job->output);
+        say_simple(job, CLUSTER_MESSAGE_STAGED, job->id);
     return status;
 }
 
 static void on_commit(struct node_job *job, uint64_t id, const struct cluster_commit *commit)
 {
-    char name[32];
     struct base_error error;
-    job->looking = false;
-    join_plan_job_name(id, name);
-    if (shuffle_publish_commit(commit->out, name, commit->first, commit->count, commit->extension, &error) != BASE_OK) {
+    if (node_output_commit(&job->outputs, id, commit, &error) == BASE_OK)
+        say_simple(job, CLUSTER_MESSAGE_COMMITTED, id);
+    else
         say_failed(job, id, &error);
-        return;
-    }
-    if (job->doubt.job == id)
-        output_free(&job->doubt);
-    if (job->output.job == id)
-        output_free(&job->output); /* parts now, no attempts */
-    say_simple(job, CLUSTER_MESSAGE_COMMITTED, id);
 }
 
 static void on_publish(struct node_job *job, uint64_t id, const struct cluster_publish *publish)
 {
-    char name[32];
     struct base_error error;
-    join_plan_job_name(id, name);
-    if (shuffle_publish_success(publish->out, name, publish->text, &error) == BASE_OK)
+    if (node_output_publish(publish, &error) == BASE_OK)
         say_simple(job, CLUSTER_MESSAGE_PUBLISHED, id);
     else
         say_failed(job, id, &error);
@@ -210,7 +172,8 @@ static enum base_status on_prepare(struct node_job *job, struct cluster_prepare 
         status = node_resolve_recall(&job->found.relation[side], &prepare->plan->side[side].relation, error);
     found_free(job);
     if (status == BASE_OK)
-        status = output_begin(job, prepare->plan, error);
+        status = node_output_begin(&job->outputs, prepare->plan, prepare->plan->node[prepare->node].first,
+                                   prepare->plan->node[prepare->node].count, error);
     if (status != BASE_OK)
         return status;
     const uint32_t first = prepare->plan->node[prepare->node].first;
@@ -416,13 +379,8 @@ static void closed(struct node_job *job, bool ran)
     uint64_t *bytes = ran ? calloc(2 * (size_t)job->node_count, sizeof *bytes) : NULL;
     if (bytes)
         fill_step(job, JOIN_STEP_CLOSED, bytes, &engine, &message.step);
-    if (job->abort)
-        output_remove(&job->output);
-    else if (job->output.job) { /* finished, but no word on what becomes of it */
-        output_free(&job->doubt);
-        job->doubt = job->output;
-        memset(&job->output, 0, sizeof job->output);
-    }
+    if (job->abort) /* else what was not committed stays until its decision is heard */
+        node_output_abort(&job->outputs, job->id, base_clock_now_ns());
     forget(job);
     say(job, &message);
     free(bytes);
@@ -430,11 +388,11 @@ static void closed(struct node_job *job, bool ran)
 
 static void release(struct node_job *job, bool abort)
 {
+    job->abort |= abort; /* also when the decision turns out not to be recorded after all */
     if (job->releasing)
         return;
     job->releasing = true;
     job->running = job->looking = false;
-    job->abort = abort;
     if (job->prepared)
         cluster_crew_release(job->crew, abort); /* -> CLOSED */
     else
@@ -447,8 +405,8 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
         release(job, order->abort);
         return;
     }
-    if (job->doubt.job == id && order->abort)
-        output_remove(&job->doubt);
+    if (order->abort)
+        node_output_abort(&job->outputs, id, base_clock_now_ns());
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = JOIN_STEP_CLOSED}};
     say(job, &message);
 }
@@ -456,7 +414,7 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
 void node_job_abandon(struct node_job *job)
 {
     if (job->id)
-        release(job, !(job->finished && job->output.job));
+        release(job, !node_output_staged(&job->outputs, job->id));
 }
 
 void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event)
@@ -576,6 +534,8 @@ static enum base_status crew_order(struct node_job *job, struct cluster_message 
         return cluster_crew_halt(job->crew, message->halt.side, message->halt.morsel, error);
     case CLUSTER_MESSAGE_LEND:
         return on_lend(job, &message->lend, error);
+    case CLUSTER_MESSAGE_STAGE:
+        return on_stage(job, &message->stage, error);
     case CLUSTER_MESSAGE_MEASURE:
         return on_measure(job, &message->measure, error);
     default:
@@ -627,6 +587,5 @@ bool node_job_idle(const struct node_job *job)
 void node_job_close(struct node_job *job)
 {
     forget(job);
-    output_free(&job->output);
-    output_free(&job->doubt);
+    node_output_close(&job->outputs);
 }

@@ -5,6 +5,7 @@
 #include "cluster/card.h"
 #include "cluster/crew.h"
 #include "cluster/message.h"
+#include "cluster/node_output.h"
 #include "cluster/node_resolve.h"
 #include "cluster/path_watch.h"
 
@@ -23,13 +24,6 @@ struct node_side {
     uint64_t *survey_index; /* morsels this node surveys */
 };
 
-/* Where a job's parts are, on this node. */
-struct node_output {
-    uint64_t job; /* 0: none */
-    char *out, *extension;
-    uint32_t workers; /* of the whole cluster */
-};
-
 struct node_job {
     const char *node_name;
     struct cluster_crew *crew;
@@ -41,7 +35,7 @@ struct node_job {
     uint64_t id;   /* 0: idle */
     bool prepared; /* the crew has it, until CLOSED */
     bool releasing, abort;
-    bool finished; /* parts are durable: only the coordinator's decision says what becomes of them */
+    bool finished; /* parts are written */
     bool running;  /* a pass runs */
     bool looking;  /* others may wait for what this node has sent: from the first pass until all nodes have finished */
     struct node_resolve *resolve;  /* the look at sources that goes on, or NULL */
@@ -55,8 +49,7 @@ struct node_job {
     struct cluster_path_watch *paths; /* of a job that measures the network, or NULL */
     struct cluster_path_sum before;   /* when the step began */
     struct cluster_host_time host_before;
-    struct node_output output;
-    struct node_output doubt; /* of an earlier job whose decision this node did not hear */
+    struct node_outputs outputs;
 };
 
 /* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must

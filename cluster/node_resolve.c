@@ -58,6 +58,8 @@ static void *resolve_main(void *context)
     struct node_resolve *resolve = context;
     const struct cluster_resolve *asked = &resolve->asked;
     pthread_setname_np(pthread_self(), "sources");
+    if (asked->out)
+        shuffle_publish_sweep(asked->out, asked->state, asked->live, asked->live_count);
     enum base_status status = asked->out ? shuffle_publish_check(asked->out, &resolve->error) : BASE_OK;
     resolve->found.relation_count = asked->source_count;
     for (uint32_t i = 0; i < asked->source_count && status == BASE_OK; i++)

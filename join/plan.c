@@ -405,13 +405,9 @@ enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uin
     plan->workers = workers;
     plan->job = job;
     memcpy(plan->token, token, SHUFFLE_TOKEN_BYTES);
+    snprintf(plan->files, sizeof plan->files, "job-%llu", (unsigned long long)job);
     plan_settle(plan);
     return BASE_OK;
-}
-
-void join_plan_job_name(uint64_t job, char *text)
-{
-    snprintf(text, 32, "job-%llu", (unsigned long long)job);
 }
 
 const char *join_plan_extension(const struct join_plan *plan)

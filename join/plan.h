@@ -8,6 +8,7 @@
 #include "shuffle/key.h"
 #include "shuffle/mesh.h"
 #include "shuffle/output.h"
+#include "shuffle/publish.h"
 #include "shuffle/relation.h"
 
 /* BISECT moves no rows, it measures the network (cluster/bisect.h): its plan has no sides, only nodes and settings. */
@@ -60,7 +61,8 @@ struct join_plan {
     uint32_t build;                /* side that is built: pass 0 scans it, pass 1 the other */
     bool into_table;
     enum shuffle_output_kind output;
-    char *out; /* directory, NULL for none */
+    char *out;                              /* directory, NULL for none */
+    char files[SHUFFLE_PUBLISH_NAME_BYTES]; /* what the job's files in it are called after */
     uint32_t item_count;
     struct shuffle_output_item *item;
     struct shuffle_schema result; /* one field per item */
@@ -93,8 +95,6 @@ static inline uint32_t join_plan_pass_side(const struct join_plan *plan, uint32_
     return pass == 0 ? plan->build : 1 - plan->build;
 }
 
-/* How a job is called in file names and logs: "job-42". text has at least 32 bytes. */
-void join_plan_job_name(uint64_t job, char *text);
 /* Extension of its part files: "csv" or "bin". */
 const char *join_plan_extension(const struct join_plan *plan);
 

@@ -145,11 +145,9 @@ static enum base_status task_open_output(struct join_task *task, struct base_err
     const struct join_plan *plan = task->config.plan;
     if (plan->into_table)
         return BASE_OK;
-    char job[32];
-    join_plan_job_name(plan->job, job);
     char *path = NULL;
     if (plan->out != NULL) {
-        path = shuffle_publish_attempt_path(plan->out, job, task->config.worker, join_plan_extension(plan));
+        path = shuffle_publish_attempt_path(plan->out, plan->files, task->config.worker, join_plan_extension(plan));
         if (path == NULL)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for the name of an output part");
     }

@@ -6,8 +6,6 @@
  * sealed buffer waits only while the engine's queue is full. */
 #include "shuffle/output.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include "base/assert.h"
 #include "shuffle/output_encode.h"
 #include "shuffle/output_plain.h"
+#include "shuffle/publish.h"
 #include "shuffle/scan.h"
 
 enum { BUFFER_BYTES = 256 << 10, WRITES_IN_FLIGHT = 4 };
@@ -500,10 +499,7 @@ static enum base_status create_file(struct shuffle_output *output, struct base_e
         status = write_header(output, error);
     if (status != BASE_OK)
         return status;
-    output->fd = open(output->config.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (output->fd < 0)
-        return base_error_set_errno(error, errno, "cannot create %s", output->config.path);
-    return BASE_OK;
+    return shuffle_publish_create(output->config.path, &output->fd, error);
 }
 
 enum base_status shuffle_output_open(const struct shuffle_output_config *config, struct shuffle_output **output,

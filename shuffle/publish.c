@@ -1,15 +1,18 @@
-/* The marker .job-JOB makes DIR recognisable to the nodes of one job that share a file system. DIR is made with the
- * marker in it, under another name beside it, and put in place by a rename that replaces nothing: a node that dies on
- * the way leaves no DIR that nobody knows, and what it leaves beside, the others remove. Where a file system has no
- * such rename, mkdir decides who makes DIR, and everybody else waits for the marker. Every step may be repeated, and by
- * several nodes at once: renames of files that are already in place are skipped, and the last file is put in place by
- * rename under one name. */
+/* Every node has a claim in DIR, .job-NAME-WWWWW (its first worker), which makes DIR recognisable to the nodes of one
+ * job that share a file system. A node makes DIR with its claim in it, under another name beside it, and puts it in
+ * place by a rename that replaces nothing: so DIR is never seen without a claim. Who finds DIR there looks for a claim
+ * of its job and adds its own. Where a file system has no such rename, mkdir decides who makes DIR, and everybody else
+ * waits for the claim. A claim goes when its node has published, or with all of the job's files when that is aborted.
+ *
+ * Commit and success may be repeated, and by several nodes at once: renames of files that are already in place are
+ * skipped. A node that has no claim in DIR has published, if _SUCCESS.json is there, or DIR is somebody else's. */
 #include "shuffle/publish.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,58 +21,208 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 
-enum { MARKER_WAIT_MS = 1000 };
+#define SUCCESS_NAME "_SUCCESS.json"
+enum { CLAIM_WAIT_MS = 1000, FILE_NAME_BYTES = NAME_MAX + 1 };
 
-static char *format_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What a job's files are called, up to its name. */
+static const char *const hidden[] = {".attempt-", ".success-", ".job-"}; /* claims last: they go last */
+enum { HIDDEN = sizeof hidden / sizeof *hidden, HIDDEN_CLAIM = 2 };
 
-static char *format_path(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    char *path;
-    const int bytes = vasprintf(&path, format, arguments);
-    va_end(arguments);
-    return bytes < 0 ? NULL : path;
-}
+/* ---- names ---- */
 
 static enum base_status no_memory(const char *directory, struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for a path in %s", directory);
 }
 
-static char *marker_path(const char *directory, const char *job)
+static char *format_path(const char *directory, const char *name)
 {
-    return format_path("%s/.job-%s", directory, job);
+    char *path;
+    return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
 
-char *shuffle_publish_attempt_path(const char *directory, const char *job, uint32_t worker, const char *extension)
+void shuffle_publish_name(uint64_t job, const char *state, const uint8_t random[8],
+                          char name[SHUFFLE_PUBLISH_NAME_BYTES])
 {
-    return format_path("%s/.attempt-%s-part-%05u.%s", directory, job, worker, extension);
+    uint64_t number;
+    memcpy(&number, random, sizeof number);
+    snprintf(name, SHUFFLE_PUBLISH_NAME_BYTES, "job-%" PRIu64 "-%.32s-%016" PRIx64, job, state, number);
+}
+
+static void attempt_name(const char *name, uint32_t worker, const char *extension, char file[FILE_NAME_BYTES])
+{
+    snprintf(file, FILE_NAME_BYTES, ".attempt-%.95s-part-%05u.%.15s", name, worker, extension);
+}
+
+static void part_name(uint32_t worker, const char *extension, char file[FILE_NAME_BYTES])
+{
+    snprintf(file, FILE_NAME_BYTES, "part-%05u.%.15s", worker, extension);
+}
+
+static void claim_name(const struct shuffle_publication *publication, char file[FILE_NAME_BYTES])
+{
+    snprintf(file, FILE_NAME_BYTES, ".job-%.95s-%05u", publication->name, publication->first);
+}
+
+static void success_name(const struct shuffle_publication *publication, char file[FILE_NAME_BYTES])
+{
+    snprintf(file, FILE_NAME_BYTES, ".success-%.95s-%05u", publication->name, publication->first);
+}
+
+/* Where a node makes DIR before it is put in place: beside it. */
+static void staged_name(const struct shuffle_publication *publication, char file[FILE_NAME_BYTES])
+{
+    snprintf(file, FILE_NAME_BYTES, ".millrace-%.95s-%05u", publication->name, publication->first);
+}
+
+char *shuffle_publish_attempt_path(const char *directory, const char *name, uint32_t worker, const char *extension)
+{
+    char file[FILE_NAME_BYTES];
+    attempt_name(name, worker, extension, file);
+    return format_path(directory, file);
 }
 
 char *shuffle_publish_part_path(const char *directory, uint32_t worker, const char *extension)
 {
-    return format_path("%s/part-%05u.%s", directory, worker, extension);
+    char file[FILE_NAME_BYTES];
+    part_name(worker, extension, file);
+    return format_path(directory, file);
 }
+
+/* Cuts a path into the directory that holds it and its last name, both malloc'ed, without slashes at the end: the
+ * kernel would follow a link whose name ends in one. */
+static enum base_status split_path(const char *path, char **parent, char **base, struct base_error *error)
+{
+    size_t end = strlen(path);
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    size_t parent_end = begin;
+    while (parent_end > 1 && path[parent_end - 1] == '/')
+        parent_end--;
+    *base = strndup(path + begin, end - begin);
+    *parent = parent_end == 0 ? strdup(".") : strndup(path, parent_end);
+    if (*base && *parent)
+        return BASE_OK;
+    free(*base);
+    free(*parent);
+    return no_memory(path, error);
+}
+
+/* ---- directories ---- */
 
 static enum base_status directory_exists(const char *directory, struct base_error *error)
 {
     return base_error_set(error, BASE_EXISTS, "%s exists already: remove it, or write to another directory", directory);
 }
 
-/* The directory that holds path; malloc'ed. */
-static char *parent_of(const char *path)
+/* A directory, never through a link. */
+static int open_beneath(int parent, const char *name)
 {
-    size_t bytes = strlen(path);
-    while (bytes > 1 && path[bytes - 1] == '/')
-        bytes--;
-    while (bytes > 0 && path[bytes - 1] != '/')
-        bytes--;
-    while (bytes > 1 && path[bytes - 1] == '/')
-        bytes--;
-    return bytes == 0 ? strdup(".") : strndup(path, bytes);
+    return openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* *base is malloc'ed. */
+static enum base_status open_parent(const char *directory, int *parent, char **base, struct base_error *error)
+{
+    char *path;
+    const enum base_status status = split_path(directory, &path, base, error);
+    if (status != BASE_OK)
+        return status;
+    *parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int cause = errno;
+    if (*parent < 0) {
+        free(*base);
+        base_error_set_errno(error, cause, "cannot open %s", path);
+    }
+    free(path);
+    return *parent < 0 ? base_status_from_errno(cause) : BASE_OK;
+}
+
+static enum base_status open_directory(const char *directory, int *fd, struct base_error *error)
+{
+    int parent;
+    char *base;
+    const enum base_status status = open_parent(directory, &parent, &base, error);
+    if (status != BASE_OK)
+        return status;
+    *fd = open_beneath(parent, base);
+    const int cause = errno;
+    close(parent);
+    free(base);
+    return *fd < 0 ? base_error_set_errno(error, cause, "cannot open %s", directory) : BASE_OK;
+}
+
+static enum base_status sync_fd(int fd, const char *what, struct base_error *error)
+{
+    if (fsync(fd) != 0 && errno != EINVAL) /* EINVAL: a file system without durable directories */
+        return base_error_set_errno(error, errno, "cannot sync %s", what);
+    return BASE_OK;
+}
+
+/* A directory's own name. */
+static enum base_status sync_parent(int directory_fd, const char *directory, struct base_error *error)
+{
+    const int fd = openat(directory_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return base_error_set_errno(error, errno, "cannot open the parent of %s", directory);
+    const enum base_status status = sync_fd(fd, directory, error);
+    close(fd);
+    return status;
+}
+
+static bool file_exists(int directory_fd, const char *name)
+{
+    struct stat info;
+    return fstatat(directory_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(info.st_mode);
+}
+
+/* Makes a file. Whose it is, is what the file system says, which may know us under another number: the directory must
+ * be of the same. Otherwise somebody put his own in place of ours. */
+static enum base_status make_file(int directory_fd, const char *directory, const char *name, int *fd,
+                                  struct base_error *error)
+{
+    const int made = openat(directory_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (made < 0)
+        return base_error_set_errno(error, errno, "cannot create %s/%s", directory, name);
+    struct stat file, holder;
+    enum base_status status = BASE_OK;
+    if (fstat(made, &file) != 0 || fstat(directory_fd, &holder) != 0)
+        status = base_error_set_errno(error, errno, "cannot look at %s", directory);
+    else if (file.st_uid != holder.st_uid)
+        status = base_error_set(error, BASE_DENIED,
+                                "%s belongs to user %u, what is written there to user %u: run all nodes as one user, "
+                                "and let nobody else make that directory",
+                                directory, holder.st_uid, file.st_uid);
+    if (status == BASE_OK) {
+        *fd = made;
+        return BASE_OK;
+    }
+    unlinkat(directory_fd, name, 0);
+    close(made);
+    return status;
+}
+
+enum base_status shuffle_publish_create(const char *path, int *fd, struct base_error *error)
+{
+    char *directory, *base;
+    enum base_status status = split_path(path, &directory, &base, error);
+    if (status != BASE_OK)
+        return status;
+    int directory_fd;
+    status = open_directory(directory, &directory_fd, error);
+    if (status == BASE_OK) {
+        status = make_file(directory_fd, directory, base, fd, error);
+        close(directory_fd);
+    }
+    free(directory);
+    free(base);
+    return status;
 }
 
 enum base_status shuffle_publish_check(const char *directory, struct base_error *error)
@@ -81,10 +234,10 @@ enum base_status shuffle_publish_check(const char *directory, struct base_error 
         return directory_exists(directory, error);
     if (errno != ENOENT)
         return base_error_set_errno(error, errno, "cannot look at %s", directory);
-    char *parent = parent_of(directory);
-    if (parent == NULL)
-        return no_memory(directory, error);
-    enum base_status status = BASE_OK;
+    char *parent, *base;
+    enum base_status status = split_path(directory, &parent, &base, error);
+    if (status != BASE_OK)
+        return status;
     if (stat(parent, &info) != 0)
         status = base_error_set_errno(error, errno, "cannot make %s: its parent directory %s", directory, parent);
     else if (!S_ISDIR(info.st_mode))
@@ -93,255 +246,406 @@ enum base_status shuffle_publish_check(const char *directory, struct base_error 
         status = base_error_set_errno(error, errno, "cannot make %s: its parent directory %s cannot be written",
                                       directory, parent);
     free(parent);
+    free(base);
     return status;
 }
 
-/* Makes what was written to the directory itself durable. */
-static enum base_status sync_directory(const char *directory, struct base_error *error)
+/* ---- listing ---- */
+
+static DIR *list_directory(int directory_fd)
 {
-    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return base_error_set_errno(error, errno, "cannot open %s", directory);
-    enum base_status status = BASE_OK;
-    if (fsync(fd) != 0 && errno != EINVAL) /* EINVAL: a file system without durable directories */
-        status = base_error_set_errno(error, errno, "cannot sync %s", directory);
-    close(fd);
-    return status;
+    const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *listing = fd < 0 ? NULL : fdopendir(fd);
+    if (listing == NULL && fd >= 0)
+        close(fd);
+    return listing;
 }
 
-static enum base_status sync_parent(const char *directory, struct base_error *error)
+static const struct dirent *next_entry(DIR *listing)
 {
-    char *parent = parent_of(directory);
-    if (parent == NULL)
-        return no_memory(directory, error);
-    const enum base_status status = sync_directory(parent, error);
-    free(parent);
-    return status;
+    const struct dirent *entry;
+    do
+        entry = readdir(listing);
+    while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    return entry;
 }
 
-/* Where DIR is made before it is put in place: .NAME.JOB beside it; malloc'ed. */
-static char *staged_path(const char *directory, const char *job)
+/* The job's name in a file's, if it is called as the kind `of` of a job's files is: what follows the prefix. */
+static const char *hidden_name(const char *file, size_t of)
 {
-    size_t bytes = strlen(directory);
-    while (bytes > 1 && directory[bytes - 1] == '/')
-        bytes--;
-    size_t begin = bytes;
-    while (begin > 0 && directory[begin - 1] != '/')
-        begin--;
-    return format_path("%.*s.%.*s.%s", (int)begin, directory, (int)(bytes - begin), directory + begin, job);
+    const size_t bytes = strlen(hidden[of]);
+    return strncmp(file, hidden[of], bytes) == 0 ? file + bytes : NULL;
 }
 
-static void remove_staged(const char *staged, const char *job)
+static bool is_of_job(const char *file, size_t of, const char *name)
 {
-    char *marker = marker_path(staged, job);
-    if (marker != NULL)
-        unlink(marker);
-    free(marker);
-    rmdir(staged);
+    const char *rest = hidden_name(file, of);
+    const size_t bytes = strlen(name);
+    return rest != NULL && strncmp(rest, name, bytes) == 0 && rest[bytes] == '-';
 }
 
-/* Makes DIR with its marker. False: it cannot be made this way here. Else *made says whether it was us: if not, DIR was
- * there, made by another node of this job or not. Several nodes may be at it at once, with one name: whoever finds that
- * gone has lost to one that put it in place. */
-static bool stage_directory(const char *directory, const char *job, bool *made)
+/* Has any node of the job a claim there? *used: there is something. */
+static bool find_claim(int directory_fd, const char *name, bool *used)
 {
-    char *staged = staged_path(directory, job);
-    char *marker = staged != NULL ? marker_path(staged, job) : NULL;
-    bool able = false;
-    *made = false;
-    if (marker != NULL && (mkdir(staged, 0777) == 0 || errno == EEXIST)) {
-        const int fd = open(marker, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-        const bool gone = fd < 0 && errno == ENOENT;
-        if (fd >= 0)
-            close(fd);
-        if (fd >= 0)
-            *made = renameat2(AT_FDCWD, staged, AT_FDCWD, directory, RENAME_NOREPLACE) == 0;
-        able = *made || gone || (fd >= 0 && (errno == EEXIST || errno == ENOENT));
-        if (!*made)
-            remove_staged(staged, job);
+    DIR *listing = list_directory(directory_fd);
+    bool found = false;
+    *used = listing == NULL;
+    for (const struct dirent *entry; listing != NULL && !found && (entry = next_entry(listing)) != NULL;) {
+        *used = true;
+        found = is_of_job(entry->d_name, HIDDEN_CLAIM, name);
     }
-    free(marker);
-    free(staged);
-    return able;
+    if (listing != NULL)
+        closedir(listing);
+    return found;
 }
 
-static enum base_status make_marker(const char *marker, const char *directory, struct base_error *error)
-{
-    const int fd = open(marker, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0) {
-        const enum base_status status = base_error_set_errno(error, errno, "cannot create %s", marker);
-        rmdir(directory);
-        return status;
-    }
-    close(fd);
-    return sync_parent(directory, error);
-}
-
-/* Does the directory hold anything? */
-static bool directory_in_use(const char *directory)
-{
-    DIR *listing = opendir(directory);
-    if (listing == NULL)
-        return true;
-    bool used = false;
-    for (const struct dirent *entry; !used && (entry = readdir(listing)) != NULL;)
-        used = strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    closedir(listing);
-    return used;
-}
-
-/* Is the directory of this job? Whoever made it puts the marker there at once: an empty one is given a little time. */
-static bool find_marker(const char *directory, const char *marker)
+/* Whoever made the directory put a claim there at once: an empty one is given a little time where it was not put in
+ * place with one. */
+static bool await_claim(int directory_fd, const char *name, bool patient)
 {
     const struct timespec pause = {.tv_nsec = 10000000};
-    for (int waited_ms = 0; waited_ms < MARKER_WAIT_MS; waited_ms += 10) {
-        const bool used = directory_in_use(directory); /* before the marker is looked for: it may appear between */
-        if (access(marker, F_OK) == 0)
+    for (int waited_ms = 0; waited_ms < CLAIM_WAIT_MS; waited_ms += 10) {
+        bool used;
+        if (find_claim(directory_fd, name, &used))
             return true;
-        if (used)
+        if (used || !patient)
             return false;
         nanosleep(&pause, NULL);
     }
     return false;
 }
 
-enum base_status shuffle_publish_begin(const char *directory, const char *job, struct base_error *error)
+/* ---- begin ---- */
+
+static enum base_status make_claim(const struct shuffle_publication *publication, int directory_fd,
+                                   struct base_error *error)
 {
-    char *marker = marker_path(directory, job);
-    if (marker == NULL)
-        return no_memory(directory, error);
+    char claim[FILE_NAME_BYTES];
+    int fd;
+    claim_name(publication, claim);
+    const enum base_status status = make_file(directory_fd, publication->directory, claim, &fd, error);
+    if (status == BASE_OK)
+        close(fd);
+    return status;
+}
+
+/* DIR was there. */
+static enum base_status join_directory(const struct shuffle_publication *publication, int parent, const char *base,
+                                       bool patient, struct base_error *error)
+{
+    const int fd = open_beneath(parent, base);
+    if (fd < 0)
+        return errno == ENOTDIR || errno == ELOOP
+                   ? directory_exists(publication->directory, error)
+                   : base_error_set_errno(error, errno, "cannot open %s", publication->directory);
     enum base_status status = BASE_OK;
-    bool made;
-    if (stage_directory(directory, job, &made)) {
-        if (made)
-            status = sync_parent(directory, error);
-        else if (access(marker, F_OK) != 0)
-            status = directory_exists(directory, error);
-    } else if (mkdir(directory, 0777) == 0)
-        status = make_marker(marker, directory, error);
-    else if (errno != EEXIST)
-        status = base_error_set_errno(error, errno, "cannot make %s", directory);
-    else if (!find_marker(directory, marker))
-        status = directory_exists(directory, error);
-    free(marker);
+    if (!await_claim(fd, publication->name, patient))
+        status = directory_exists(publication->directory, error);
+    if (status == BASE_OK)
+        status = make_claim(publication, fd, error);
+    close(fd);
+    return status;
+}
+
+/* Makes a directory with our claim in it. */
+static enum base_status make_directory(const struct shuffle_publication *publication, int parent, const char *base,
+                                       struct base_error *error)
+{
+    const int fd = open_beneath(parent, base);
+    if (fd < 0)
+        return base_error_set_errno(error, errno, "cannot open %s", publication->directory);
+    const enum base_status status = make_claim(publication, fd, error);
+    close(fd);
+    if (status != BASE_OK)
+        unlinkat(parent, base, AT_REMOVEDIR);
+    return status;
+}
+
+static void remove_staged(const struct shuffle_publication *publication, int parent, const char *staged)
+{
+    char claim[FILE_NAME_BYTES];
+    const int fd = open_beneath(parent, staged);
+    if (fd < 0)
+        return;
+    claim_name(publication, claim);
+    unlinkat(fd, claim, 0);
+    close(fd);
+    unlinkat(parent, staged, AT_REMOVEDIR);
+}
+
+/* Where there is no rename that replaces nothing. */
+static enum base_status begin_by_mkdir(const struct shuffle_publication *publication, int parent, const char *base,
+                                       struct base_error *error)
+{
+    if (mkdirat(parent, base, 0777) == 0)
+        return make_directory(publication, parent, base, error);
+    if (errno != EEXIST)
+        return base_error_set_errno(error, errno, "cannot make %s", publication->directory);
+    return join_directory(publication, parent, base, true, error);
+}
+
+enum base_status shuffle_publish_begin(const struct shuffle_publication *publication, struct base_error *error)
+{
+    int parent;
+    char *base, staged[FILE_NAME_BYTES];
+    enum base_status status = open_parent(publication->directory, &parent, &base, error);
+    if (status != BASE_OK)
+        return status;
+    staged_name(publication, staged);
+    if (mkdirat(parent, staged, 0777) != 0) {
+        status = base_error_set_errno(error, errno, "cannot make %s", publication->directory);
+    } else if ((status = make_directory(publication, parent, staged, error)) == BASE_OK &&
+               renameat2(parent, staged, parent, base, RENAME_NOREPLACE) != 0) {
+        const int cause = errno;
+        remove_staged(publication, parent, staged);
+        if (cause == EEXIST)
+            status = join_directory(publication, parent, base, false, error);
+        else if (cause == EINVAL || cause == ENOSYS || cause == EOPNOTSUPP)
+            status = begin_by_mkdir(publication, parent, base, error);
+        else
+            status = base_error_set_errno(error, cause, "cannot make %s", publication->directory);
+    }
+    close(parent);
+    free(base);
+    return status;
+}
+
+/* ---- publishing ---- */
+
+/* Writes the text durably under this node's name. */
+static enum base_status write_success(const struct shuffle_publication *publication, int directory_fd, const char *name,
+                                      const char *text, struct base_error *error)
+{
+    int fd;
+    unlinkat(directory_fd, name, 0); /* of an attempt to write it that was cut off */
+    enum base_status status = make_file(directory_fd, publication->directory, name, &fd, error);
+    if (status != BASE_OK)
+        return status;
+    for (size_t left = strlen(text); left > 0 && status == BASE_OK;) {
+        const ssize_t written = write(fd, text, left);
+        if (written < 0 && errno != EINTR)
+            status = base_error_set_errno(error, errno, "cannot write %s/%s", publication->directory, name);
+        text += written > 0 ? written : 0;
+        left -= written > 0 ? (size_t)written : 0;
+    }
+    if (status == BASE_OK)
+        status = sync_fd(fd, publication->directory, error);
+    close(fd);
+    if (status != BASE_OK)
+        unlinkat(directory_fd, name, 0);
+    return status;
+}
+
+static enum base_status not_ours(const struct shuffle_publication *publication, struct base_error *error)
+{
+    return base_error_set(error, BASE_NOT_FOUND, "%s is not the directory that this job made there",
+                          publication->directory);
+}
+
+/* Opens DIR, where this node has its claim. *published instead: it has gone, since the node has published. */
+static enum base_status open_claimed(const struct shuffle_publication *publication, int *fd, bool *published,
+                                     struct base_error *error)
+{
+    char claim[FILE_NAME_BYTES];
+    enum base_status status = open_directory(publication->directory, fd, error);
+    if (status != BASE_OK)
+        return status == BASE_INVALID ? not_ours(publication, error) : status;
+    claim_name(publication, claim);
+    const bool claimed = file_exists(*fd, claim);
+    *published = !claimed && file_exists(*fd, SUCCESS_NAME);
+    if (!claimed && !*published)
+        status = not_ours(publication, error);
+    if (!claimed)
+        close(*fd);
+    return status;
+}
+
+enum base_status shuffle_publish_stage(const struct shuffle_publication *publication, const char *text,
+                                       struct base_error *error)
+{
+    int fd;
+    bool published;
+    char name[FILE_NAME_BYTES];
+    enum base_status status = open_claimed(publication, &fd, &published, error);
+    if (status != BASE_OK || published)
+        return status == BASE_OK ? directory_exists(publication->directory, error) : status;
+    success_name(publication, name);
+    status = write_success(publication, fd, name, text, error);
+    if (status == BASE_OK)
+        status = sync_fd(fd, publication->directory, error);
+    if (status == BASE_OK)
+        status = sync_parent(fd, publication->directory, error);
+    close(fd);
     return status;
 }
 
 /* Renames from to to, unless that has happened. */
-static enum base_status put_in_place(const char *from, const char *to, struct base_error *error)
+static enum base_status put_in_place(int directory_fd, const char *directory, const char *from, const char *to,
+                                     struct base_error *error)
 {
-    if (rename(from, to) == 0)
+    if (renameat(directory_fd, from, directory_fd, to) == 0)
         return BASE_OK;
     const int cause = errno;
-    if (cause == ENOENT && access(to, F_OK) == 0)
+    if (cause == ENOENT && file_exists(directory_fd, to))
         return BASE_OK;
-    return base_error_set_errno(error, cause, "cannot rename %s to %s", from, to);
+    return base_error_set_errno(error, cause, "cannot rename %s/%s to %s", directory, from, to);
 }
 
-enum base_status shuffle_publish_commit(const char *directory, const char *job, uint32_t first, uint32_t count,
-                                        const char *extension, struct base_error *error)
+enum base_status shuffle_publish_commit(const struct shuffle_publication *publication, struct base_error *error)
 {
-    enum base_status status = BASE_OK;
-    for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
-        char *from = shuffle_publish_attempt_path(directory, job, first + i, extension);
-        char *to = shuffle_publish_part_path(directory, first + i, extension);
-        if (from == NULL || to == NULL)
-            status = no_memory(directory, error);
-        else
-            status = put_in_place(from, to, error);
-        free(from);
-        free(to);
-    }
-    return status == BASE_OK ? sync_directory(directory, error) : status;
-}
-
-/* Writes text to fd and makes it durable. */
-static enum base_status write_durably(int fd, const char *path, const char *text, struct base_error *error)
-{
-    for (size_t left = strlen(text); left > 0;) {
-        const ssize_t written = write(fd, text, left);
-        if (written < 0 && errno != EINTR)
-            return base_error_set_errno(error, errno, "cannot write %s", path);
-        text += written > 0 ? written : 0;
-        left -= written > 0 ? (size_t)written : 0;
-    }
-    if (fchmod(fd, 0644) != 0 || fsync(fd) != 0)
-        return base_error_set_errno(error, errno, "cannot sync %s", path);
-    return BASE_OK;
-}
-
-/* All nodes of the job write the same text to the same attempt, and one of them puts it in place: what one left that
- * died on the way is what it, or another, goes on with. */
-static enum base_status write_success(const char *directory, const char *job, const char *final, const char *text,
-                                      struct base_error *error)
-{
-    char *attempt = format_path("%s/.success-%s", directory, job);
-    if (attempt == NULL)
-        return no_memory(directory, error);
-    enum base_status status;
-    const int fd = open(attempt, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        status = base_error_set_errno(error, errno, "cannot create %s", attempt);
-        free(attempt);
+    int fd;
+    bool published;
+    enum base_status status = open_claimed(publication, &fd, &published, error);
+    if (status != BASE_OK || published)
         return status;
+    for (uint32_t i = 0; i < publication->count && status == BASE_OK; i++) {
+        char from[FILE_NAME_BYTES], to[FILE_NAME_BYTES];
+        attempt_name(publication->name, publication->first + i, publication->extension, from);
+        part_name(publication->first + i, publication->extension, to);
+        status = put_in_place(fd, publication->directory, from, to, error);
     }
-    status = write_durably(fd, attempt, text, error);
-    close(fd);
     if (status == BASE_OK)
-        status = put_in_place(attempt, final, error);
-    free(attempt);
+        status = sync_fd(fd, publication->directory, error);
+    close(fd);
     return status;
 }
 
-enum base_status shuffle_publish_success(const char *directory, const char *job, const char *text,
+enum base_status shuffle_publish_success(const struct shuffle_publication *publication, const char *text,
                                          struct base_error *error)
 {
-    char *marker = marker_path(directory, job);
-    char *final = format_path("%s/_SUCCESS.json", directory);
-    if (marker == NULL || final == NULL) {
-        free(marker);
-        free(final);
-        return no_memory(directory, error);
-    }
-    enum base_status status = write_success(directory, job, final, text, error);
-    if (status == BASE_OK && unlink(marker) != 0 && errno != ENOENT)
-        base_log_warn("cannot remove %s: %s", marker, strerror(errno));
+    int fd;
+    bool published;
+    char name[FILE_NAME_BYTES], claim[FILE_NAME_BYTES];
+    enum base_status status = open_claimed(publication, &fd, &published, error);
+    if (status != BASE_OK || published)
+        return status;
+    success_name(publication, name);
+    claim_name(publication, claim);
+    if (!file_exists(fd, name) && !file_exists(fd, SUCCESS_NAME))
+        status = write_success(publication, fd, name, text, error);
     if (status == BASE_OK)
-        status = sync_directory(directory, error);
-    free(marker);
-    free(final);
+        status = put_in_place(fd, publication->directory, name, SUCCESS_NAME, error);
+    if (status == BASE_OK)
+        status = sync_fd(fd, publication->directory, error);
+    if (status == BASE_OK && unlinkat(fd, claim, 0) != 0 && errno != ENOENT)
+        base_log_warn("cannot remove %s/%s: %s", publication->directory, claim, strerror(errno));
+    close(fd);
     return status;
 }
 
-/* Removes path if it is there; true when it was. */
-static bool remove_file(const char *path)
+/* ---- abort ---- */
+
+/* Removes the job's files of one kind. */
+static enum base_status remove_kind(int directory_fd, const char *directory, size_t kind, const char *name, bool *ours,
+                                    struct base_error *error)
 {
-    if (path == NULL)
-        return false;
-    if (unlink(path) == 0)
-        return true;
-    if (errno != ENOENT)
-        base_log_warn("cannot remove %s: %s", path, strerror(errno));
-    return false;
+    DIR *listing = list_directory(directory_fd);
+    if (listing == NULL)
+        return base_error_set_errno(error, errno, "cannot list %s", directory);
+    enum base_status status = BASE_OK;
+    for (const struct dirent *entry; (entry = next_entry(listing)) != NULL;) {
+        if (!is_of_job(entry->d_name, kind, name))
+            continue;
+        *ours = true;
+        if (unlinkat(directory_fd, entry->d_name, 0) != 0 && errno != ENOENT && status == BASE_OK)
+            status = base_error_set_errno(error, errno, "cannot remove %s/%s", directory, entry->d_name);
+    }
+    closedir(listing);
+    return status;
 }
 
-void shuffle_publish_abort(const char *directory, const char *job, uint32_t first, uint32_t count,
-                           const char *extension)
+/* Of nodes that died when they made DIR. */
+static void remove_all_staged(const struct shuffle_publication *publication, int parent)
 {
-    bool ours = false;
-    for (uint32_t i = 0; i < count; i++) {
-        char *attempt = shuffle_publish_attempt_path(directory, job, first + i, extension);
-        ours |= remove_file(attempt);
-        free(attempt);
+    struct shuffle_publication node = *publication;
+    char staged[FILE_NAME_BYTES];
+    for (node.first = 0; node.first < publication->first + publication->count; node.first++) {
+        staged_name(&node, staged);
+        remove_staged(&node, parent, staged);
     }
-    char *marker = marker_path(directory, job);
-    ours |= remove_file(marker);
-    free(marker);
-    char *staged = staged_path(directory, job); /* of a node that died when it made DIR */
-    if (staged != NULL)
-        remove_staged(staged, job);
-    free(staged);
+}
+
+enum base_status shuffle_publish_abort(const struct shuffle_publication *publication, struct base_error *error)
+{
+    int parent;
+    char *base;
+    enum base_status status = open_parent(publication->directory, &parent, &base, error);
+    if (status != BASE_OK)
+        return status == BASE_NOT_FOUND ? BASE_OK : status;
+    remove_all_staged(publication, parent);
+    const int fd = open_beneath(parent, base);
+    bool ours = false;
+    if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+        status = base_error_set_errno(error, errno, "cannot open %s", publication->directory);
+    for (size_t kind = 0; fd >= 0 && kind < HIDDEN && status == BASE_OK; kind++)
+        status = remove_kind(fd, publication->directory, kind, publication->name, &ours, error);
+    if (fd >= 0)
+        close(fd);
     /* A directory in which nothing was ours may be somebody else's. Not empty: other nodes have not cleaned up yet. */
-    if (ours && rmdir(directory) != 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
-        base_log_warn("cannot remove %s: %s", directory, strerror(errno));
+    if (ours && status == BASE_OK && unlinkat(parent, base, AT_REMOVEDIR) != 0 && errno != ENOENT &&
+        errno != ENOTEMPTY && errno != EEXIST)
+        status = base_error_set_errno(error, errno, "cannot remove %s", publication->directory);
+    close(parent);
+    free(base);
+    return status;
+}
+
+/* The number in "job-7-STATE-..."; 0: it is of another cluster, or no job's name. */
+static uint64_t job_of_state(const char *name, const char *state)
+{
+    char *end;
+    if (strncmp(name, "job-", 4) != 0 || name[4] < '1' || name[4] > '9')
+        return 0;
+    errno = 0;
+    const uint64_t job = strtoull(name + 4, &end, 10);
+    const size_t bytes = strlen(state);
+    const bool fits = errno == 0 && *end == '-' && strncmp(end + 1, state, bytes) == 0 && end[1 + bytes] == '-';
+    return fits ? job : 0;
+}
+
+/* The job of the cluster to which all files in the directory belong, none of them published; name is what they are
+ * called after. 0: there is no such. */
+static uint64_t left_by(int directory_fd, const char *state, char name[SHUFFLE_PUBLISH_NAME_BYTES])
+{
+    DIR *listing = list_directory(directory_fd);
+    uint64_t job = 0;
+    name[0] = '\0';
+    for (const struct dirent *entry; listing != NULL && (entry = next_entry(listing)) != NULL;) {
+        const char *of = NULL;
+        for (size_t kind = 0; kind < HIDDEN && of == NULL; kind++)
+            of = hidden_name(entry->d_name, kind);
+        const uint64_t found = of != NULL ? job_of_state(of, state) : 0;
+        if (found == 0 || (job != 0 && found != job)) {
+            job = 0;
+            break;
+        }
+        if (job == 0) { /* job-7-STATE-RANDOM, of job-7-STATE-RANDOM-00000 or ...-part-00000.csv */
+            const size_t bytes = (size_t)(strchr(of + 4, '-') + 1 - of) + strlen(state) + 1 + 16;
+            snprintf(name, SHUFFLE_PUBLISH_NAME_BYTES, "%.*s", (int)bytes, of);
+        }
+        job = found;
+    }
+    if (listing != NULL)
+        closedir(listing);
+    return job;
+}
+
+void shuffle_publish_sweep(const char *directory, const char *state, const uint64_t *live, uint64_t live_count)
+{
+    int fd;
+    char name[SHUFFLE_PUBLISH_NAME_BYTES];
+    if (state[0] == '\0' || open_directory(directory, &fd, NULL) != BASE_OK)
+        return;
+    const uint64_t job = left_by(fd, state, name);
+    close(fd);
+    for (uint64_t i = 0; i < live_count; i++)
+        if (live[i] == job)
+            return;
+    struct base_error error;
+    const struct shuffle_publication left = {.directory = directory, .name = name, .extension = ""};
+    if (job == 0)
+        return;
+    base_log_info("%s holds only what job %" PRIu64 " left behind, which failed: it is removed", directory, job);
+    if (shuffle_publish_abort(&left, &error) != BASE_OK)
+        base_log_warn("%s", error.text);
 }

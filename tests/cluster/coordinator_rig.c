@@ -111,7 +111,12 @@ static void step(struct rig *rig, const struct cluster_event *event)
         case CLUSTER_ACTION_RECORD:
             rig->recorded = action->decision->job;
             rig->decided[rig->recorded] = rig->record_status == BASE_OK;
-            rig->record_pending = true;
+            rig->unsure[rig->recorded] = rig->record_status != BASE_OK && rig->record_unknown;
+            rig->record_pending = !rig->record_late;
+            rig->records++;
+            break;
+        case CLUSTER_ACTION_RESERVE:
+            rig->reserve_pending = true;
             break;
         case CLUSTER_ACTION_FORGET:
             rig->forgotten[action->job] = true;
@@ -123,11 +128,25 @@ static void step(struct rig *rig, const struct cluster_event *event)
     }
     if (rig->record_pending) {
         rig->record_pending = false;
-        struct cluster_event recorded = {.kind = CLUSTER_EVENT_RECORDED, .job = rig->recorded};
-        if (rig->record_status != BASE_OK)
-            base_error_set(&recorded.error, rig->record_status, "disk full");
-        step(rig, &recorded);
+        rig_recorded(rig);
     }
+    if (rig->reserve_pending) {
+        rig->reserve_pending = false;
+        struct cluster_event reserved = {.kind = CLUSTER_EVENT_RESERVED, .job = rig->reserve_first};
+        rig->reserves++;
+        if (rig->reserve_status != BASE_OK)
+            base_error_set(&reserved.error, rig->reserve_status, "disk full");
+        step(rig, &reserved);
+    }
+}
+
+void rig_recorded(struct rig *rig)
+{
+    struct cluster_event recorded = {
+        .kind = CLUSTER_EVENT_RECORDED, .job = rig->recorded, .unknown = rig->record_unknown};
+    if (rig->record_status != BASE_OK)
+        base_error_set(&recorded.error, rig->record_status, "disk full");
+    step(rig, &recorded);
 }
 
 static void deliver_to_coordinator(struct rig *rig, const struct rig_message *message)
@@ -196,7 +215,8 @@ static void node_hello(struct rig *rig, uint32_t node)
     message.hello.incarnation = self->incarnation;
     message.hello.worker_count = 1;
     message.hello.worker = &address;
-    message.hello.job_in_doubt = self->doubt;
+    message.hello.doubt = self->doubt;
+    message.hello.doubt_count = self->doubt_count;
     self->control = ++rig->next_peer;
     rig_node_say(rig, node, &message);
     self->hello_ns = rig->now_ns + 10 * BASE_NS_PER_MS;
@@ -317,10 +337,23 @@ static void on_measure(struct rig *rig, uint32_t node, const struct cluster_meas
     rig_node_say(rig, node, &message);
 }
 
+static void doubt(struct rig_node *self, uint64_t job)
+{
+    assert_true(self->doubt_count < RIG_JOBS_MAX);
+    self->doubt[self->doubt_count++] = job;
+}
+
+static void doubt_no_more(struct rig_node *self, uint64_t job)
+{
+    for (uint32_t i = 0; i < self->doubt_count; i++)
+        if (self->doubt[i] == job)
+            self->doubt[i--] = self->doubt[--self->doubt_count];
+}
+
 static void forget_job(struct rig_node *self)
 {
     self->job = 0;
-    self->prepared = self->finished = false;
+    self->prepared = self->finished = self->staged = false;
     self->measured = 0;
 }
 
@@ -330,8 +363,10 @@ static void on_release(struct rig *rig, uint32_t node, const struct cluster_mess
     if (message->release.abort) {
         self->aborted[message->job] = true;
         assert_false(rig->decided[message->job]); /* what was decided stands */
-        if (self->doubt == message->job)
-            self->doubt = 0;
+        assert_false(rig->unsure[message->job]);
+        doubt_no_more(self, message->job);
+    } else if (self->job == message->job && self->staged && !self->committed[message->job]) {
+        doubt(self, message->job);
     }
     uint64_t bytes[RIG_NODES_MAX] = {0};
     struct cluster_message closed;
@@ -397,12 +432,17 @@ static void node_hear(struct rig *rig, uint32_t node, const struct cluster_messa
     case CLUSTER_MESSAGE_MEASURE:
         on_measure(rig, node, &message->measure, message->job);
         break;
+    case CLUSTER_MESSAGE_STAGE:
+        assert_true(self->finished && !self->staged);
+        assert_int_equal(message->stage.text[0], '{');
+        self->staged = true;
+        say(rig, node, CLUSTER_MESSAGE_STAGED, message->job);
+        break;
     case CLUSTER_MESSAGE_COMMIT:
         assert_true(rig->decided[message->job]); /* durable before anybody acts on it */
         assert_false(self->aborted[message->job]);
         self->committed[message->job] = true;
-        if (self->doubt == message->job)
-            self->doubt = 0;
+        doubt_no_more(self, message->job);
         say(rig, node, CLUSTER_MESSAGE_COMMITTED, message->job);
         break;
     case CLUSTER_MESSAGE_PUBLISH:
@@ -419,7 +459,7 @@ static void node_hear(struct rig *rig, uint32_t node, const struct cluster_messa
     }
 }
 
-/* Without its coordinator a node drops its job; one that had finished stays in doubt. */
+/* Without its coordinator a node drops its job; one whose output is durable stays in doubt. */
 static void node_disconnect(struct rig *rig, uint32_t node, bool process_ended)
 {
     struct rig_node *self = &rig->node[node];
@@ -430,8 +470,8 @@ static void node_disconnect(struct rig *rig, uint32_t node, bool process_ended)
         cut(rig, peers[i], false);
         post(rig, peers[i], true, NULL);
     }
-    if (self->finished && !process_ended && !self->committed[self->job])
-        self->doubt = self->job;
+    if (self->staged && !process_ended && !self->committed[self->job])
+        doubt(self, self->job);
     forget_job(self);
     self->control = self->beat = 0;
     self->hello_ns = rig->now_ns + 50 * BASE_NS_PER_MS;
@@ -450,7 +490,7 @@ void rig_node_kill(struct rig *rig, uint32_t node)
     node_disconnect(rig, node, true);
     rig->node[node].dead = true;
     rig->node[node].stopped = false;
-    rig->node[node].doubt = 0;
+    rig->node[node].doubt_count = 0;
 }
 
 void rig_node_stop(struct rig *rig, uint32_t node)

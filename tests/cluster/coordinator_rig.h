@@ -30,9 +30,10 @@ struct rig_node {
     uint64_t beat_ns, hello_ns;
     uint64_t job; /* it holds; 0: none */
     uint32_t number;
-    bool prepared, finished;
+    bool prepared, finished, staged;
     uint32_t measured; /* steps of the job */
-    uint64_t doubt;
+    uint32_t doubt_count;
+    uint64_t doubt[RIG_JOBS_MAX];
     bool committed[RIG_JOBS_MAX], published[RIG_JOBS_MAX], aborted[RIG_JOBS_MAX];
     uint32_t pass;
     uint64_t orders[CLUSTER_MESSAGE_COUNT];          /* how often it was told what */
@@ -62,10 +63,17 @@ struct rig {
     uint32_t client_count;
     struct rig_client client[RIG_CLIENTS_MAX];
     uint64_t recorded; /* last job */
-    bool decided[RIG_JOBS_MAX], forgotten[RIG_JOBS_MAX];
+    bool decided[RIG_JOBS_MAX], unsure[RIG_JOBS_MAX], forgotten[RIG_JOBS_MAX];
     bool closed[RIG_PEERS_MAX];
     enum base_status record_status;
+    bool record_unknown; /* with a status: it may be on disk all the same */
     bool record_pending;
+    bool record_late; /* nothing is said of it until rig_recorded */
+    uint32_t records; /* how often was asked for one */
+    bool reserve_pending;
+    uint32_t reserves;
+    enum base_status reserve_status;
+    uint64_t reserve_first;
     struct shuffle_file file[RIG_NODES_MAX]; /* that a source with a path has, on each node; its schema is of gen: */
     const char *column_name;                 /* of the second column of every source; NULL: as generated */
     bool stopped;
@@ -76,6 +84,8 @@ struct rig {
 
 void rig_open(struct rig *rig, uint64_t seed, uint32_t nodes, uint32_t expected);
 void rig_close(struct rig *rig);
+/* Tells the coordinator how the last recording went. */
+void rig_recorded(struct rig *rig);
 /* Passes time: delivers what is due, beats hearts, ticks. */
 void rig_run(struct rig *rig, uint64_t ns);
 /* Until the condition holds; false after ns. */

@@ -41,7 +41,9 @@ static void sample_hello(struct cluster_message *message)
     hello->engine_reason = "";
     hello->placement = "worker 0: memory node 1";
     hello->pid = 4711;
-    hello->job_in_doubt = 17;
+    static uint64_t doubts[] = {17, 18};
+    hello->doubt = doubts;
+    hello->doubt_count = 2;
 }
 
 static void sample_sources(struct cluster_source source[2])
@@ -241,6 +243,9 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
         message->resolve.source_count = 2;
         sample_sources(message->resolve.source);
         message->resolve.out = "/data/out";
+        message->resolve.state = "0123456789abcdef";
+        message->resolve.live_count = 2;
+        message->resolve.live = sample_bytes;
         break;
     case CLUSTER_MESSAGE_RESOLVED:
         message->resolved.relation_count = 2;
@@ -281,11 +286,14 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
     case CLUSTER_MESSAGE_NODE_PROGRESS:
         message->node_progress.rows = 12345;
         break;
+    case CLUSTER_MESSAGE_STAGE:
+        message->stage.text = "{}\n";
+        break;
     case CLUSTER_MESSAGE_COMMIT:
-        message->commit = (struct cluster_commit){"/data/out", "csv", 3, 4};
+        message->commit = (struct cluster_commit){"/data/out", "csv", "job-7-0-1", 3, 4};
         break;
     case CLUSTER_MESSAGE_PUBLISH:
-        message->publish = (struct cluster_publish){"/data/out", "{}\n"};
+        message->publish = (struct cluster_publish){"/data/out", "job-7-0-1", "{}\n", 3};
         break;
     case CLUSTER_MESSAGE_RELEASE:
         message->release.abort = true;

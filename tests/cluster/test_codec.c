@@ -359,6 +359,12 @@ static void test_limits(void **state)
     message_sample(CLUSTER_MESSAGE_COMMIT, &message);
     message.commit.extension = "../x";
     refuse(&message, BASE_PROTOCOL, "extension");
+    message_sample(CLUSTER_MESSAGE_COMMIT, &message);
+    message.commit.files = "job-1/../x";
+    refuse(&message, BASE_PROTOCOL, "name of files");
+    message_sample(CLUSTER_MESSAGE_PUBLISH, &message);
+    message.publish.files = "";
+    refuse(&message, BASE_PROTOCOL, "name of files");
     free(long_text);
 }
 

@@ -143,6 +143,7 @@ static struct join_node nodes[2] = {{.name = "n1", .first = 0, .count = 2}, {.na
 static const struct cluster_decision decision = {.job = 7,
                                                  .out = (char *)(uintptr_t) "/data/out",
                                                  .extension = (char *)(uintptr_t) "csv",
+                                                 .files = (char *)(uintptr_t) "job-7-0-1",
                                                  .text = (char *)(uintptr_t) "{\"rows\":12}\n",
                                                  .node_count = 2,
                                                  .node = nodes};
@@ -255,6 +256,7 @@ static void test_decision(void **unused)
     assert_int_equal(found->job, 7);
     assert_string_equal(found->out, "/data/out");
     assert_string_equal(found->extension, "csv");
+    assert_string_equal(found->files, "job-7-0-1");
     assert_string_equal(found->text, "{\"rows\":12}\n");
     assert_int_equal(found->node_count, 2);
     assert_string_equal(found->node[1].name, "n2");

@@ -467,12 +467,15 @@ static void test_decision_is_completed(void **unused)
     for (int worker = 0; worker < 2 * NODES; worker++) {
         snprintf(path, sizeof path, "%s/.attempt-job-7-part-%05d.csv", out, worker);
         fclose(fopen(path, "w"));
+        snprintf(path, sizeof path, "%s/.job-job-7-%05d", out, worker & ~1); /* every node's claim */
+        fclose(fopen(path, "w"));
     }
     snprintf(path, sizeof path, "%s/state", folder);
     struct join_node nodes[NODES] = {{"n1", 0, 2}, {"n2", 2, 2}, {"n3", 4, 2}};
     const struct cluster_decision decision = {.job = 7,
                                               .out = out,
                                               .extension = (char *)(uintptr_t) "csv",
+                                              .files = (char *)(uintptr_t) "job-7",
                                               .text = (char *)(uintptr_t) "{}\n",
                                               .node_count = NODES,
                                               .node = nodes};
