@@ -502,8 +502,8 @@ static enum base_status node_reason(enum base_status status)
 
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
-    /* Of the sources, only what the request says of them is invalid. */
-    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_INVALID)
+    /* What a source cannot be is what the request declares. */
+    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_TYPE)
         c->run->bad_request = true;
     coordinator_fail(c, node_reason(error->status), "node %s: %s", node->node->hello.name, error->text);
 }

@@ -264,7 +264,7 @@ static enum base_status unknown_column(const char *path, const struct shuffle_sc
     for (uint32_t i = 0; i < schema->count && used < sizeof names - 1; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", schema->field[i].name);
     /* A declaration is the request's; a file is not. */
-    return base_error_set(error, settled ? BASE_INVALID : BASE_NOT_FOUND,
+    return base_error_set(error, settled ? BASE_TYPE : BASE_NOT_FOUND,
                           "%s declares column \"%s\"%s, which the header of %s does not have: it has %s", where, name,
                           shuffle_schema_hint(schema, name, hint), path, names);
 }
