@@ -10,6 +10,7 @@ PREFIX=test$$
 WORK=$(mktemp -d)
 sleeper=''
 tune=''
+fake=''
 
 clean_up()
 {
@@ -19,7 +20,7 @@ clean_up()
     done
     [ -z "$tune" ] || kill "$tune" 2>/dev/null || true
     [ -z "$sleeper" ] || kill "$sleeper" 2>/dev/null || true
-    rm -rf "$WORK"
+    rm -rf "$WORK" ${fake:+"$fake"}
 }
 trap clean_up EXIT
 trap 'exit 143' TERM INT
@@ -425,12 +426,13 @@ follows_no_links()
 # Records that another user left where ours would be are not believed: they say which programs are run.
 believes_no_records_of_others()
 {
-    local fake=/tmp/millrace-65533
-    [ "$(id -u)" -eq 0 ] && [ ! -e "$fake" ] || return 0
+    local user=$((1000000000 + $$)) # nobody else
+    fake=/tmp/millrace-$user
+    [ "$(id -u)" -eq 0 ] || return 0
     mkdir -p "$fake/$PREFIX-a" && printf 'via=loopback\nbin=%s\nnodes=1\nsubnet=1\ncoordinator=127.0.0.1:1\n' "$WORK/fake" \
         >"$fake/$PREFIX-a/settings" && mkdir "$WORK/fake" && printf '#!/bin/sh\necho taken over\n' >"$WORK/fake/millrace" &&
         chmod -R a+rX "$WORK" "$fake" && chmod 0755 "$WORK/fake/millrace" || return 1
-    setpriv --reuid 65533 --clear-groups env -u XDG_RUNTIME_DIR bash deploy/cluster run --name "$PREFIX-a" -- version \
+    setpriv --reuid "$user" --clear-groups env -u XDG_RUNTIME_DIR bash deploy/cluster run --name "$PREFIX-a" -- version \
         >"$WORK/said" 2>&1 || true
     rm -r "$fake"
     ! grep 'taken over' "$WORK/said" && grep -q 'not a folder of this user' "$WORK/said"
