@@ -199,6 +199,7 @@ static Wire__File **put_files(struct wire_scratch *scratch, const struct shuffle
         item[i].modified_ns = relation->file[i].modified_ns;
         item[i].device = relation->file[i].device;
         item[i].inode = relation->file[i].inode;
+        item[i].packing = relation->file[i].packing;
         list[i] = &item[i];
     }
     return list;
@@ -283,6 +284,8 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
         relation->file[i].modified_ns = wire->file[i]->modified_ns;
         relation->file[i].device = wire->file[i]->device;
         relation->file[i].inode = wire->file[i]->inode;
+        relation->file[i].packing =
+            (enum shuffle_packing)wire_below(reader, "packing", wire->file[i]->packing, SHUFFLE_PACKING_COUNT);
         if (wire->file[i]->bytes > INT64_MAX)
             wire_refuse(reader, BASE_PROTOCOL, "a file of more bytes than a file can have");
     }

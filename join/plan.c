@@ -13,7 +13,8 @@
 #include "join/words.h"
 #include "shuffle/frame.h"
 
-enum { PLAN_ROW_GUESS_BYTES = 32, PLAN_TEXT_GUESS_BYTES = 16 };
+/* PACKED: how many times its size a compressed file holds. */
+enum { PLAN_ROW_GUESS_BYTES = 32, PLAN_TEXT_GUESS_BYTES = 16, PLAN_PACKED_GUESS = 4 };
 
 static const char *const plan_side_words[2] = {"left", "right"};
 
@@ -23,7 +24,9 @@ uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
     if (relation->placement == SHUFFLE_GENERATED)
         return base_size_multiply_most(relation->generator.rows, relation->generator.row_bytes);
     for (uint32_t i = 0; i < relation->file_count; i++)
-        bytes = base_size_add_most(bytes, relation->file[i].bytes);
+        bytes = base_size_add_most(bytes, relation->file[i].packing == SHUFFLE_PACKING_NONE
+                                              ? relation->file[i].bytes
+                                              : base_size_multiply_most(relation->file[i].bytes, PLAN_PACKED_GUESS));
     return bytes;
 }
 

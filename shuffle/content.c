@@ -16,13 +16,13 @@ static const struct {
     {                                                                                                                  \
         text, sizeof text - 1, words, advice                                                                           \
     }
-    BEGIN("\x1f\x8b", "a gzip file", UNPACK),
+    BEGIN("\x1f\x8b", "a gzip file", "give it a name that ends in .gz"),
     BEGIN("PK\x03\x04", "a zip file", UNPACK),
     BEGIN("PK\x05\x06", "an empty zip file", UNPACK),
     BEGIN("\xfd"
           "7zXZ\0",
           "an xz file", UNPACK),
-    BEGIN("\x28\xb5\x2f\xfd", "a zstd file", UNPACK),
+    BEGIN("\x28\xb5\x2f\xfd", "a zstd file", "give it a name that ends in .zst"),
     BEGIN("BZh", "a bzip2 file", UNPACK),
     BEGIN("7z\xbc\xaf\x27\x1c", "a 7z file", UNPACK),
     BEGIN("PAR1", "a Parquet file", EXPORT),

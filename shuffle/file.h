@@ -14,15 +14,17 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "shuffle/unpack.h"
 
 struct shuffle_file {
     char *path;
     uint64_t bytes;
     int64_t modified_ns;
-    uint64_t device, inode; /* on the machine that reads it */
+    enum shuffle_packing packing; /* how it is compressed, by its name */
+    uint64_t device, inode;       /* on the machine that reads it */
 };
 
-/* Fills all but the path. */
+/* Fills all but path and packing. */
 void shuffle_file_describe(const struct stat *about, struct shuffle_file *file);
 /* Opens it. BASE_IO, with what differs, when it is no longer the one described. Does not wait for a pipe's writer. */
 enum base_status shuffle_file_open(const struct shuffle_file *file, int *fd, struct base_error *error);

@@ -30,7 +30,8 @@ static enum base_status fixed_begin(struct shuffle_scan *scan, const struct shuf
 {
     struct fixed_scan *fixed = fixed_of(scan);
     const struct shuffle_file *file = &scan->config.relation->file[morsel->file];
-    if (morsel->begin % fixed->file.row_bytes != 0 || morsel->end % fixed->file.row_bytes != 0)
+    if (morsel->begin % fixed->file.row_bytes != 0 ||
+        (morsel->end % fixed->file.row_bytes != 0 && morsel->end != SHUFFLE_SCAN_TO_END))
         return base_error_set(error, BASE_INVALID,
                               "the morsel of bytes %" PRIu64 " to %" PRIu64 " of %s cuts a row of %u bytes",
                               morsel->begin, morsel->end, file->path, fixed->file.row_bytes);
@@ -113,13 +114,18 @@ static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, str
 static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error *error)
 {
     struct fixed_scan *fixed = fixed_of(scan);
-    if (fixed->at_rows == 0) {
+    while (fixed->at_rows == 0) {
         if (fixed->left == 0)
             return BASE_END;
         struct shuffle_reader_block block;
         const enum base_status status = shuffle_reader_next(fixed->reader, &block, error);
         if (status != BASE_OK)
             return status;
+        if (block.bytes % fixed->file.row_bytes != 0)
+            return base_error_set(error, BASE_PARSE,
+                                  "%s holds %" PRIu64 " bytes, which is no multiple of the %u bytes of a row: compare "
+                                  "the declared schema with the file",
+                                  fixed->path, block.offset + block.bytes, fixed->file.row_bytes);
         fixed->at = block.data;
         fixed->at_rows = block.bytes / fixed->file.row_bytes;
         fixed->left -= block.bytes;

@@ -46,7 +46,10 @@ static enum base_status read_beginning(const struct shuffle_file *file, size_t b
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", file->path);
     }
     size_t have = 0;
-    while (status == BASE_OK && have < bytes) {
+    const bool packed = file->packing != SHUFFLE_PACKING_NONE;
+    if (packed)
+        status = shuffle_unpack_beginning(file->packing, fd, file->path, buffer, bytes, &have, error);
+    while (!packed && status == BASE_OK && have < bytes) {
         const ssize_t more = pread(fd, buffer + have, bytes - have, (off_t)have);
         if (more < 0 && errno != EINTR)
             status = base_error_set_errno(error, errno, "cannot read %s", file->path);
@@ -462,7 +465,7 @@ static enum base_status resolve_fixed(struct shuffle_relation *relation, const s
     if (status != BASE_OK)
         return status;
     for (uint32_t i = 0; i < relation->file_count && status == BASE_OK; i++)
-        if (relation->file[i].bytes % layout.row_bytes != 0)
+        if (relation->file[i].packing == SHUFFLE_PACKING_NONE && relation->file[i].bytes % layout.row_bytes != 0)
             status =
                 base_error_set(error, BASE_PARSE,
                                "%s has %" PRIu64 " bytes, which is no multiple of the %u bytes of a row: compare the "

@@ -31,14 +31,23 @@ static bool has_suffix(const char *text, const char *suffix)
     return bytes >= tail && memcmp(text + bytes - tail, suffix, tail) == 0;
 }
 
+/* Does the name end so, apart from the suffix of a compressed file? */
+static bool is_of(const char *path, const char *suffix)
+{
+    size_t bytes;
+    shuffle_packing_of(path, &bytes);
+    const size_t tail = strlen(suffix);
+    return bytes >= tail && memcmp(path + bytes - tail, suffix, tail) == 0;
+}
+
 static bool is_fixed(const char *path)
 {
-    return has_suffix(path, ".bin");
+    return is_of(path, ".bin");
 }
 
 static bool is_tabbed(const char *path)
 {
-    return has_suffix(path, ".tsv");
+    return is_of(path, ".tsv");
 }
 
 void shuffle_relation_format_by_suffix(struct shuffle_relation *relation, const char *path)
@@ -82,6 +91,7 @@ static enum base_status add_file(struct shuffle_relation *relation, const char *
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
     struct shuffle_file *file = &relation->file[relation->file_count++];
     file->path = copy;
+    file->packing = shuffle_packing_of(path, NULL);
     shuffle_file_describe(info, file);
     return BASE_OK;
 }

@@ -1,6 +1,9 @@
 /* Slots hold one block each and go FREE -> READING -> READY -> HELD (by the caller) -> FREE. One slot more than reads
  * in flight, so that the block held by the caller does not slow reading down. Slots of the current range are in a queue
- * by file offset; a slot still READING when the next range begins is marked stale and goes FREE at its event. */
+ * by file offset; a slot still READING when the next range begins is marked stale and goes FREE at its event.
+ *
+ * A compressed file is always read from its beginning. Its blocks are taken like those of others, one at a time, and
+ * unpacked into one more block, which is what the caller gets. */
 #include "shuffle/reader.h"
 
 #include <errno.h>
@@ -34,6 +37,14 @@ struct shuffle_reader {
     uint64_t ahead_end;
     uint64_t bytes;
     struct base_error failure; /* of a read of this range */
+    struct {                   /* of a compressed file */
+        struct shuffle_unpacker *unpacker;
+        uint8_t *memory; /* one block */
+        struct shuffle_reader_block block;
+        bool given;                      /* the block was handed out */
+        struct shuffle_unpack_step step; /* its input is the block of the file that is being unpacked */
+        uint64_t offset;                 /* behind that block */
+    } packed;
 };
 
 enum base_status shuffle_reader_open(const struct shuffle_reader_config *config, struct shuffle_reader **reader,
@@ -85,6 +96,8 @@ void shuffle_reader_begin(struct shuffle_reader *reader, const struct shuffle_fi
     reader->file = file;
     reader->next_offset = begin;
     reader->ahead_end = base_min_u64(ahead_end, file->bytes);
+    shuffle_unpacker_close(reader->packed.unpacker);
+    reader->packed.unpacker = NULL;
     reader->failure = (struct base_error){0};
 }
 
@@ -151,8 +164,9 @@ static bool start_read(struct shuffle_reader *reader, uint64_t limit)
     return true;
 }
 
-enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuffle_reader_block *block,
-                                     struct base_error *error)
+/* The next block as it is in the file. */
+static enum base_status next_stored(struct shuffle_reader *reader, struct shuffle_reader_block *block,
+                                    struct base_error *error)
 {
     BASE_ASSERT(reader->file != NULL);
     for (uint32_t i = 0; i < reader->slot_count; i++)
@@ -186,6 +200,86 @@ enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuff
                                            .offset = slot->op.offset,
                                            .final = slot->op.offset + slot->op.bytes == reader->file->bytes};
     return BASE_OK;
+}
+
+static size_t packed_memory_bytes(const struct shuffle_reader *reader)
+{
+    return (size_t)reader->config.block_bytes + SHUFFLE_READER_PADDING;
+}
+
+static enum base_status packed_begin(struct shuffle_reader *reader, struct base_error *error)
+{
+    if (reader->packed.memory == NULL) {
+        void *memory;
+        const enum base_status status = base_pages_map(reader->config.governor, BASE_HOLDER_SCAN,
+                                                       packed_memory_bytes(reader), false, &memory, error);
+        if (status != BASE_OK)
+            return status;
+        reader->packed.memory = memory;
+    }
+    reader->packed.block = (struct shuffle_reader_block){.data = reader->packed.memory};
+    reader->packed.given = false;
+    reader->packed.step = (struct shuffle_unpack_step){.in = NULL};
+    reader->packed.offset = 0;
+    return shuffle_unpacker_open(reader->file->packing, reader->config.governor, &reader->packed.unpacker, error);
+}
+
+/* Unpacks more into the block. At the end of the file: the block is final. */
+static enum base_status packed_fill(struct shuffle_reader *reader, struct base_error *error)
+{
+    struct shuffle_unpack_step *step = &reader->packed.step;
+    struct shuffle_reader_block *block = &reader->packed.block;
+    if (step->in_bytes == 0 && !shuffle_unpacker_pending(reader->packed.unpacker)) {
+        struct shuffle_reader_block stored;
+        const enum base_status status = next_stored(reader, &stored, error);
+        if (status == BASE_END && !shuffle_unpacker_whole(reader->packed.unpacker))
+            return base_error_set(error, BASE_PARSE,
+                                  "%s: the compressed data ends too early, at byte %" PRIu64 " of the file",
+                                  reader->file->path, reader->packed.offset);
+        block->final = status == BASE_END;
+        if (status != BASE_OK)
+            return block->final ? BASE_OK : status;
+        step->in = stored.data;
+        step->in_bytes = stored.bytes;
+        reader->packed.offset = stored.offset + stored.bytes;
+    }
+    step->out = block->data + block->bytes;
+    step->out_bytes = reader->config.block_bytes - block->bytes;
+    struct base_error cause;
+    const enum base_status status = shuffle_unpacker_step(reader->packed.unpacker, step, &cause);
+    if (status != BASE_OK)
+        return base_error_set(error, status, "%s: %s, at byte %" PRIu64 " of the file", reader->file->path, cause.text,
+                              reader->packed.offset - step->in_bytes);
+    block->bytes = reader->config.block_bytes - (uint32_t)step->out_bytes;
+    return BASE_OK;
+}
+
+static enum base_status next_packed(struct shuffle_reader *reader, struct shuffle_reader_block *block,
+                                    struct base_error *error)
+{
+    struct shuffle_reader_block *mine = &reader->packed.block;
+    enum base_status status = reader->packed.unpacker == NULL ? packed_begin(reader, error) : BASE_OK;
+    if (reader->packed.given && mine->final)
+        return BASE_END;
+    if (reader->packed.given) {
+        mine->offset += mine->bytes;
+        mine->bytes = 0;
+        reader->packed.given = false;
+    }
+    while (status == BASE_OK && !mine->final && mine->bytes < reader->config.block_bytes)
+        status = packed_fill(reader, error);
+    if (status != BASE_OK)
+        return status;
+    reader->packed.given = true;
+    *block = *mine;
+    return BASE_OK;
+}
+
+enum base_status shuffle_reader_next(struct shuffle_reader *reader, struct shuffle_reader_block *block,
+                                     struct base_error *error)
+{
+    return reader->file->packing == SHUFFLE_PACKING_NONE ? next_stored(reader, block, error)
+                                                         : next_packed(reader, block, error);
 }
 
 void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event *event)
@@ -234,6 +328,9 @@ void shuffle_reader_close(struct shuffle_reader *reader)
     BASE_ASSERT(reader->in_flight == 0);
     if (reader->fd >= 0)
         close(reader->fd);
+    shuffle_unpacker_close(reader->packed.unpacker);
+    if (reader->packed.memory != NULL)
+        base_pages_unmap(reader->config.governor, BASE_HOLDER_SCAN, reader->packed.memory, packed_memory_bytes(reader));
     base_pages_unmap(reader->config.governor, BASE_HOLDER_SCAN, reader->memory, reader->memory_bytes);
     free(reader->slot);
     free(reader->queue);

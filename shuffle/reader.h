@@ -24,8 +24,8 @@ struct shuffle_reader_config {
 struct shuffle_reader_block {
     uint8_t *data; /* the reader's; may be written to; SHUFFLE_READER_PADDING bytes behind the block are readable */
     uint32_t bytes;
-    uint64_t offset; /* of data in the file */
-    bool final;      /* the file ends with this block */
+    uint64_t offset; /* of data in the file; in a compressed one: in what it holds */
+    bool final;      /* the file ends with this block, which may be empty if the file is compressed */
 };
 
 enum base_status shuffle_reader_open(const struct shuffle_reader_config *config, struct shuffle_reader **reader,
@@ -46,7 +46,7 @@ void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event 
 bool shuffle_reader_idle(const struct shuffle_reader *reader);
 /* Must be idle. */
 void shuffle_reader_close(struct shuffle_reader *reader);
-/* Bytes handed out since opening. */
+/* Bytes read since opening: of a compressed file those that it has, not those that it holds. */
 uint64_t shuffle_reader_bytes(const struct shuffle_reader *reader);
 
 #endif

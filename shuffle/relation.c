@@ -230,6 +230,12 @@ static enum base_status morsel_step(const struct shuffle_relation *relation, uin
     return BASE_OK;
 }
 
+/* A compressed file can only be read from its beginning: it is one morsel. */
+static uint64_t file_step(const struct shuffle_file *file, uint64_t step)
+{
+    return file->packing == SHUFFLE_PACKING_NONE ? step : base_max_u64(file->bytes, 1);
+}
+
 static void cut_piece(uint32_t file, uint64_t size, uint64_t step, struct shuffle_morsel *morsels, uint64_t *count)
 {
     for (uint64_t begin = 0; begin < size; begin += base_min_u64(step, size - begin)) {
@@ -248,8 +254,10 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
         return status;
     const bool generated = relation->placement == SHUFFLE_GENERATED;
     uint64_t wanted = generated ? relation->generator.rows / step + (relation->generator.rows % step != 0) : 0;
-    for (uint32_t i = 0; i < relation->file_count; i++)
-        wanted += relation->file[i].bytes / step + (relation->file[i].bytes % step != 0);
+    for (uint32_t i = 0; i < relation->file_count; i++) {
+        const uint64_t piece = file_step(&relation->file[i], step);
+        wanted += relation->file[i].bytes / piece + (relation->file[i].bytes % piece != 0);
+    }
     struct shuffle_morsel *made =
         wanted > SIZE_MAX / sizeof *made ? NULL : malloc((wanted > 0 ? wanted : 1) * sizeof *made);
     if (made == NULL)
@@ -260,7 +268,7 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
     if (generated)
         cut_piece(0, relation->generator.rows, step, made, &cut);
     for (uint32_t i = 0; i < relation->file_count; i++)
-        cut_piece(i, relation->file[i].bytes, step, made, &cut);
+        cut_piece(i, relation->file[i].bytes, file_step(&relation->file[i], step), made, &cut);
     *morsels = made;
     *count = cut;
     return BASE_OK;
@@ -271,7 +279,8 @@ bool shuffle_relation_needs_survey(const struct shuffle_relation *relation, uint
     if (relation->placement == SHUFFLE_GENERATED || relation->format != SHUFFLE_FORMAT_CSV)
         return false;
     for (uint32_t i = 0; i < relation->file_count; i++)
-        if (relation->file[i].bytes > base_max_u64(morsel_bytes, 1))
+        if (relation->file[i].packing == SHUFFLE_PACKING_NONE &&
+            relation->file[i].bytes > base_max_u64(morsel_bytes, 1))
             return true;
     return false;
 }

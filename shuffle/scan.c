@@ -65,7 +65,15 @@ enum base_status shuffle_scan_begin(struct shuffle_scan *scan, const struct shuf
         (morsel->file >= scan->config.relation->file_count || morsel->begin > morsel->end ||
          morsel->end > scan->config.relation->file[morsel->file].bytes))
         return base_error_set(error, BASE_INVALID, "a morsel of file %u is not within the relation", morsel->file);
-    const enum base_status status = scan->ops->begin(scan, morsel, error);
+    struct shuffle_morsel whole = *morsel;
+    const struct shuffle_file *file =
+        scan->config.relation->placement != SHUFFLE_GENERATED ? &scan->config.relation->file[morsel->file] : NULL;
+    if (file != NULL && file->packing != SHUFFLE_PACKING_NONE) {
+        if (morsel->begin != 0 || morsel->end != file->bytes)
+            return base_error_set(error, BASE_INVALID, "a morsel is a part of the compressed file %s", file->path);
+        whole.end = SHUFFLE_SCAN_TO_END;
+    }
+    const enum base_status status = scan->ops->begin(scan, &whole, error);
     scan->in_morsel = status == BASE_OK;
     return status;
 }

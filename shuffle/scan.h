@@ -12,6 +12,9 @@
 
 struct shuffle_scan;
 
+/* End of the morsel that a compressed file is, for the kinds of scan: how much it holds nobody knows. */
+#define SHUFFLE_SCAN_TO_END (UINT64_MAX / 2)
+
 /* Tags in net_file_op.tag, so that a worker knows whom a FILE event is for. */
 enum { SHUFFLE_FILE_TAG_SCAN = 1, SHUFFLE_FILE_TAG_OUTPUT = 2 };
 

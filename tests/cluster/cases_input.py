@@ -1,4 +1,5 @@
 """Bad input and impossible output: each an error that says where, nothing left behind, and the next job runs."""
+import gzip
 import itertools
 import os
 import re
@@ -319,6 +320,34 @@ def incomplete_results(cluster):
     refused(cluster, ["_SUCCESS.json is damaged"], out)
 
 
+def compressed(cluster):
+    """Folders of plain, gzip and zstd files, made by others' tools, have the rows of the plain ones; damage is told."""
+    lab, rows, pieces = cluster.lab, 30000, 6
+    lines = [b'%d,"text\n%d"\n' % (i, i * 7) for i in range(rows)]
+    for piece in range(pieces):
+        data = b"id,v\n" + b"".join(lines[piece::pieces])
+        write(lab, "plain/p%d.csv" % piece, data)
+        if piece % 3 == 0:
+            write(lab, "packed/p%d.csv" % piece, data)
+        elif piece % 3 == 1:
+            write(lab, "packed/p%d.csv.gz" % piece, gzip.compress(data[:50000]) + gzip.compress(data[50000:]))
+        else:
+            write(lab, "packed/p%d.csv.zst" % piece, subprocess.run(["zstd", "-qc"], input=data, stdout=subprocess.PIPE,
+                                                                   check=True).stdout)
+    plain = cluster.job("shuffle", "--in", lab.path("plain"), "--by", "id", "--morsel-bytes", "16Ki")
+    packed = cluster.job("shuffle", "--in", lab.path("packed"), "--by", "id", "--morsel-bytes", "16Ki")
+    expect_equal((packed["rows"], packed["checksum"]), (plain["rows"], plain["checksum"]), "of compressed files")
+    expect(packed["input_bytes"] < plain["input_bytes"], "bytes read:", packed["input_bytes"])
+    with open(lab.path("packed/p1.csv.gz"), "rb") as file:
+        data = file.read()
+    path = write(lab, "bad/cut.csv.gz", data[:-9])
+    refused(cluster, ["cut.csv.gz", "ends too early"], path)
+    path = write(lab, "bad/flipped.csv.gz", data[:5000] + bytes([data[5000] ^ 4]) + data[5001:])
+    refused(cluster, ["flipped.csv.gz", "of the file"], path)
+    path = write(lab, "bad/plain.csv.zst", GOOD)
+    refused(cluster, ["plain.csv.zst", "no zstd data"], path)
+
+
 def swapped_files(cluster):
     """Two files of one size take each other's place all the time: a job reads one of them, or says so. In one of them
     every row has a quoted line end: who counts quotes in one and reads the other loses rows."""
@@ -367,6 +396,7 @@ def names_of_others(cluster):
 
 
 CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes), ("files that are swapped", swapped_files),
+         ("compressed files", compressed),
          ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
          ("other formats", other_formats), ("other dialects", other_dialects),
          ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),

@@ -200,9 +200,9 @@ static void sample_relation(struct shuffle_relation *relation)
     if (!relation->file)
         abort();
     relation->file_count = 2;
-    relation->file[0] = (struct shuffle_file){strdup("/data/a-0.csv"), 100, -5, 64769, 7};
+    relation->file[0] = (struct shuffle_file){strdup("/data/a-0.csv"), 100, -5, SHUFFLE_PACKING_NONE, 64769, 7};
     relation->file[1] =
-        (struct shuffle_file){strdup("/data/a-1.csv"), 300, INT64_C(1700000000000000000), 1, UINT64_MAX};
+        (struct shuffle_file){strdup("/data/a-1.csv"), 300, INT64_C(1700000000000000000), 0, 1, UINT64_MAX};
 }
 
 static void sample_generated(struct shuffle_relation *relation)

@@ -330,7 +330,7 @@ static void test_other_formats(void **state)
         const char *words;
     } cases[] = {
 #define CASE(data, words) {data, sizeof data - 1, words}
-        CASE("\x1f\x8b\x08\0\0\0", "is a gzip file by its first bytes, not CSV: unpack"),
+        CASE("\x1f\x8b\x08\0\0\0", "is a gzip file by its first bytes, not CSV: give it a name that ends in .gz"),
         CASE("PK\x03\x04....", "a zip file"),
         CASE("\xfd"
              "7zXZ\0..",

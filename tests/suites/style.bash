@@ -87,6 +87,7 @@ check "shuffle stands on net" no_include shuffle 'join|cluster|bench'
 check "join stands on shuffle" no_include join 'cluster|bench'
 check "only net and the kernel's own effects include liburing" only_in 'net/|tests/net/|bench/micro' '#include [<"]liburing'
 check "only the key includes libsodium" only_in 'net/key\.c' '#include [<"]sodium'
+check "only one file includes zlib and libzstd" only_in 'shuffle/unpack\.c|tests/shuffle/test_unpack\.c' '#include [<"](zlib|zstd)'
 check "only the doctor includes libnuma and libmnl" only_in 'cluster/doctor_[a-z]*\.c' '#include [<"](numa|libmnl/)'
 check "only the codec includes protobuf-c" only_in 'cluster/codec[a-z_]*\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
 check "every header compiles alone" headers_compile_alone
