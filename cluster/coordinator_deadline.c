@@ -63,7 +63,14 @@ void coordinator_lose_late(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     const uint64_t id = job->id;
-    const enum cluster_phase phase = job->phase; /* the first loss changes it */
+    const enum cluster_phase phase = job->phase;                                 /* the first loss changes it */
+    if (phase == CLUSTER_PHASE_COMMIT && coordinator_pending_recording(c, id)) { /* nobody's fault but the disk's */
+        coordinator_fail(c, BASE_IO,
+                         "the coordinator's disk does not answer: whether the result is decided is known when it does; "
+                         "if so, it is completed in %s",
+                         job->submit.out);
+        return;
+    }
     const char *how = "it did not answer in time though it is alive: does a file system hang there?";
     if (coordinator_is_ending(job))
         how = "it did not let go of its job in time";

@@ -230,6 +230,8 @@ enum base_status coordinator_pending_decide(struct cluster_coordinator *c, const
 enum base_status coordinator_pending_restore(struct cluster_coordinator *c, const struct cluster_decision *decision,
                                              struct base_error *error);
 void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unknown, const struct base_error *error);
+/* Has the disk not said yet whether the decision is there? */
+bool coordinator_pending_recording(const struct cluster_coordinator *c, uint64_t job);
 bool coordinator_pending_has(const struct cluster_coordinator *c, uint64_t job);
 void coordinator_pending_tick(struct cluster_coordinator *c);
 uint64_t coordinator_pending_deadline_ns(const struct cluster_coordinator *c);

@@ -301,6 +301,12 @@ bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job
     return !pending->node[i].committed || (!pending->node[i].published && all_committed(pending));
 }
 
+bool coordinator_pending_recording(const struct cluster_coordinator *c, uint64_t job)
+{
+    const struct coordinator_pending *pending = pending_find(c, job);
+    return pending && pending->state == COORDINATOR_PENDING_RECORDING;
+}
+
 bool coordinator_pending_has(const struct cluster_coordinator *c, uint64_t job)
 {
     return pending_find(c, job) != NULL;

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/coordinator.h"
+#include "cluster/coordinator_disk.h"
 #include "cluster/coordinator_state.h"
 #include "cluster/link.h"
 #include "cluster/listen_policy.h"
@@ -65,6 +66,7 @@ struct shell_peer {
 struct shell {
     struct cluster_coordinator *coordinator;
     struct cluster_state *state;
+    struct cluster_disk *disk;
     const struct net_key *key;
     int epoll_fd, listen_fd, signal_fd;
     struct shell_peer *peers;
@@ -75,10 +77,6 @@ struct shell {
     uint64_t complaints_end_ns; /* of the second in which so many complaints were logged, and so many were not */
     uint32_t complaints, complaints_kept_back;
     bool stopped;
-    bool recorded; /* record is to be told to the step */
-    struct cluster_event record;
-    bool reserved; /* likewise reserve */
-    struct cluster_event reserve;
 };
 
 static void shell_random(void *context, uint8_t *bytes, size_t count)
@@ -146,17 +144,13 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
             peer_close(shell, peer, now_ns);
         break;
     case CLUSTER_ACTION_RECORD:
-        shell->recorded = true;
-        shell->record = (struct cluster_event){.kind = CLUSTER_EVENT_RECORDED, .job = action->job};
-        cluster_state_record(shell->state, action->decision, &shell->record.unknown, &shell->record.error);
+        cluster_disk_record(shell->disk, action->decision);
         break;
     case CLUSTER_ACTION_FORGET:
-        cluster_state_forget(shell->state, action->job);
+        cluster_disk_forget(shell->disk, action->job);
         break;
     case CLUSTER_ACTION_RESERVE:
-        shell->reserved = true;
-        shell->reserve = (struct cluster_event){.kind = CLUSTER_EVENT_RESERVED};
-        cluster_state_reserve(shell->state, &shell->reserve.job, &shell->reserve.error);
+        cluster_disk_reserve(shell->disk);
         break;
     case CLUSTER_ACTION_STOPPED:
         shell->stopped = true;
@@ -174,14 +168,7 @@ static enum base_status shell_step(struct shell *shell, const struct cluster_eve
         return status;
     for (uint32_t i = 0; i < count; i++)
         shell_act(shell, &actions[i], now_ns);
-    if (shell->reserved) {
-        shell->reserved = false;
-        status = shell_step(shell, &shell->reserve, error);
-    }
-    if (!shell->recorded || status != BASE_OK)
-        return status;
-    shell->recorded = false;
-    return shell_step(shell, &shell->record, error); /* once: a recorded decision asks for no other */
+    return BASE_OK;
 }
 
 /* Tells the step that a peer is gone, and lets go of it. */
@@ -488,6 +475,16 @@ static enum base_status shell_signal(struct shell *shell, struct base_error *err
     return shell_step(shell, &event, error);
 }
 
+/* Tells the step what became of decisions that the disk's thread recorded. */
+static enum base_status shell_disk(struct shell *shell, struct base_error *error)
+{
+    struct cluster_event event;
+    enum base_status status = BASE_OK;
+    while (status == BASE_OK && cluster_disk_result(shell->disk, &event))
+        status = shell_step(shell, &event, error);
+    return status;
+}
+
 /* Handles what is ready until nothing is. */
 static enum base_status shell_drain(struct shell *shell, struct base_error *error)
 {
@@ -503,6 +500,8 @@ static enum base_status shell_drain(struct shell *shell, struct base_error *erro
                 shell_accept(shell);
             else if (events[i].data.ptr == &shell->signal_fd)
                 status = shell_signal(shell, error);
+            else if (events[i].data.ptr == &shell->disk)
+                status = shell_disk(shell, error);
             else
                 status = peer_ready(shell, events[i].data.ptr, error);
         }
@@ -572,6 +571,10 @@ static enum base_status shell_open(struct shell *shell, const struct cluster_she
     status = shell_watch(shell, shell->listen_fd, &shell->listen_fd, error);
     if (status == BASE_OK)
         status = shell_watch(shell, shell->signal_fd, &shell->signal_fd, error);
+    if (status == BASE_OK) /* its thread inherits the mask of signals */
+        status = cluster_disk_open(shell->state, &shell->disk, error);
+    if (status == BASE_OK)
+        status = shell_watch(shell, cluster_disk_fd(shell->disk), &shell->disk, error);
     char text[64];
     net_address_format(&bound, text);
     if (status == BASE_OK)
@@ -595,7 +598,9 @@ static void shell_close(struct shell *shell)
         close(shell->listen_fd);
     if (shell->coordinator)
         cluster_coordinator_close(shell->coordinator);
-    if (shell->state)
+    if (shell->disk && !cluster_disk_close(shell->disk))
+        base_log_warn("the disk of the state folder hangs: what it was about to write may be there or not");
+    else if (shell->state)
         cluster_state_close(shell->state);
 }
 

@@ -149,6 +149,43 @@ static void test_reasons_of_nodes(void **state)
         }
 }
 
+static bool was_asked_to_record(struct rig *rig)
+{
+    return rig->records > 0;
+}
+
+/* A disk that takes its time, for longer than a node may keep silent: nobody is lost meanwhile. One that takes too long
+ * is told of, and what it did is known when it answers. */
+static void slow_disk(uint64_t seed, uint64_t disk_ns, enum base_status status)
+{
+    struct rig *rig = the_rig();
+    open_complete(rig, seed, 4);
+    rig->record_late = true;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_true(rig_until(rig, was_asked_to_record, BASE_NS_PER_S));
+    rig_run(rig, disk_ns);
+    assert_true(rig_is_complete(rig));
+    assert_int_equal(client->reported, status != BASE_OK);
+    rig_recorded(rig);
+    assert_int_equal(await_report(rig, client, BASE_NS_PER_S), status);
+    if (status != BASE_OK)
+        assert_names(client, "disk does not answer");
+    rig_run(rig, BASE_NS_PER_S);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_true(rig->node[i].published[client->job]);
+    rig->record_late = false;
+    run_good_job(rig);
+    rig_close(rig);
+}
+
+static void test_slow_disk(void **state)
+{
+    (void)state;
+    slow_disk(460, 20 * BASE_NS_PER_S, BASE_OK);
+    slow_disk(461, CLUSTER_COMMIT_NS + 2 * BASE_NS_PER_S, BASE_IO);
+}
+
 static void test_record_fails(void **state)
 {
     (void)state;
@@ -1225,6 +1262,7 @@ int main(void)
         cmocka_unit_test(test_one_morsel_each_when_few),
         cmocka_unit_test(test_publish),
         cmocka_unit_test(test_reasons_of_nodes),
+        cmocka_unit_test(test_slow_disk),
         cmocka_unit_test(test_record_fails),
         cmocka_unit_test(test_lost_in_every_phase),
         cmocka_unit_test(test_silent_in_every_phase),
