@@ -13,6 +13,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "cluster/frame.h"
 #include "cluster/link.h"
 #include "cluster/liveness.h"
 
@@ -110,10 +111,7 @@ static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int
 static enum base_status make_beat(uint64_t stuck_ns, struct beat_bytes *beat, struct base_error *error)
 {
     const struct cluster_message message = {.kind = CLUSTER_MESSAGE_BEAT, .beat = {.stuck_ns = stuck_ns}};
-    const enum base_status status = cluster_codec_encode(&message, sizeof(uint32_t), &beat->data, &beat->count, error);
-    if (status == BASE_OK)
-        base_store_u32(beat->data, (uint32_t)(beat->count - sizeof(uint32_t)));
-    return status;
+    return cluster_frame_encode(&message, &beat->data, &beat->count, error);
 }
 
 /* Hello and welcome, then beats as bytes made once. */

@@ -15,9 +15,10 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "cluster/frame.h"
 #include "net/proof.h"
 
-enum { LINK_HEAD_BYTES = 4, LINK_READ_BYTES = 64 << 10, LINK_USER_TIMEOUT_MS = 1200 };
+enum { LINK_HEAD_BYTES = CLUSTER_FRAME_HEAD_BYTES, LINK_READ_BYTES = 64 << 10, LINK_USER_TIMEOUT_MS = 1200 };
 /* After so much silence the kernel asks whether the other machine is still there. */
 enum { LINK_KEEPALIVE_SECONDS = 10 };
 
@@ -35,6 +36,7 @@ struct cluster_link {
     uint64_t connect_deadline_ns;
     struct net_proof *proof;   /* NULL: no key, or all about it is said */
     uint64_t stalled_since_ns; /* since when nothing of what waits could be sent; 0: nothing waits */
+    uint64_t part_since_ns;    /* since when a message is there in part; 0: none is */
     uint64_t out_bytes;
     struct link_out *out_first, **out_last;
     uint8_t *in; /* [in_begin, in_end) is received and not yet cut into messages */
@@ -229,7 +231,9 @@ static bool link_has_connect_deadline(const struct cluster_link *link)
 uint64_t cluster_link_deadline_ns(const struct cluster_link *link)
 {
     const uint64_t stall_ns = link->stalled_since_ns ? link->stalled_since_ns + CLUSTER_LINK_STALL_NS : UINT64_MAX;
-    return link_has_connect_deadline(link) ? base_min_u64(link->connect_deadline_ns, stall_ns) : stall_ns;
+    const uint64_t part_ns = link->part_since_ns ? link->part_since_ns + CLUSTER_LINK_PART_NS : UINT64_MAX;
+    const uint64_t deadline_ns = base_min_u64(stall_ns, part_ns);
+    return link_has_connect_deadline(link) ? base_min_u64(link->connect_deadline_ns, deadline_ns) : deadline_ns;
 }
 
 static enum base_status finish_connecting(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
@@ -340,7 +344,7 @@ static enum base_status link_make_room(struct cluster_link *link, struct base_er
 
 static size_t link_bytes_max(const struct cluster_link *link)
 {
-    return link->trusted ? CLUSTER_MESSAGE_BYTES_MAX : CLUSTER_HELLO_BYTES_MAX;
+    return link->trusted ? CLUSTER_MESSAGE_BYTES_MAX + CLUSTER_FRAME_TAIL_BYTES : CLUSTER_HELLO_BYTES_MAX;
 }
 
 /* Is there as much as the largest message? Then reading waits until messages are taken. */
@@ -406,6 +410,22 @@ static void link_meet_key(struct cluster_link *link)
     (void)link_queue(link, refusal, NET_PROOF_MESSAGE_BYTES, NULL);
 }
 
+/* A message whose length was damaged may never be whole: what follows is taken for its rest. */
+static enum base_status link_check_part(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
+{
+    const size_t have = link->in_end - link->in_begin;
+    const bool whole = have >= LINK_HEAD_BYTES && have - LINK_HEAD_BYTES >= base_load_u32(link->in + link->in_begin);
+    if (proof_pending(link) || have == 0 || whole)
+        link->part_since_ns = 0;
+    else if (link->part_since_ns == 0)
+        link->part_since_ns = now_ns;
+    else if (now_ns >= link->part_since_ns + CLUSTER_LINK_PART_NS)
+        return base_error_set(error, BASE_FRAME_CORRUPT,
+                              "%s: a control message is not whole after 30 s: was its length changed on the way?",
+                              link->peer);
+    return BASE_OK;
+}
+
 enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, struct base_error *error)
 {
     if (link->connecting) {
@@ -422,6 +442,9 @@ enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, 
         (void)link_flush_proof(link, now_ns, &ignored);
         return status;
     }
+    const enum base_status part = link_check_part(link, now_ns, error);
+    if (part != BASE_OK)
+        return part;
     const enum base_status sending = link_flush(link, now_ns, error);
     if (sending != BASE_OK)
         return sending;
@@ -450,7 +473,14 @@ enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_
         return BASE_BUSY;
     const uint8_t *at = link->in + link->in_begin + LINK_HEAD_BYTES;
     link->in_begin += LINK_HEAD_BYTES + bytes;
-    return cluster_codec_decode(at, bytes, message, error);
+    link->part_since_ns = 0;
+    struct base_error why;
+    const enum base_status status = cluster_frame_decode(at, bytes, message, &why);
+    if (status == BASE_FRAME_CORRUPT)
+        return base_error_set(error, status, "%s: %s", link->peer, why.text);
+    if (status != BASE_OK && error)
+        *error = why;
+    return status;
 }
 
 enum base_status cluster_link_send(struct cluster_link *link, const struct cluster_message *message, uint64_t now_ns,
@@ -460,10 +490,9 @@ enum base_status cluster_link_send(struct cluster_link *link, const struct clust
     size_t count;
     if (link->met_key || (proof_failed(link) && !link_speaks(link)))
         return link_denied(link, error);
-    enum base_status status = cluster_codec_encode(message, LINK_HEAD_BYTES, &bytes, &count, error);
+    enum base_status status = cluster_frame_encode(message, &bytes, &count, error);
     if (status != BASE_OK)
         return status;
-    base_store_u32(bytes, (uint32_t)(count - LINK_HEAD_BYTES));
     if (link->out_bytes > 0 && link->out_bytes + count > CLUSTER_LINK_QUEUE_BYTES_MAX) {
         free(bytes);
         return base_error_set(error, BASE_TOO_LARGE, "%s does not read its control messages", link->peer);

@@ -1,6 +1,6 @@
-/* A control connection: messages with a length in front, over a non-blocking TCP socket (TCP_NODELAY), for an epoll
- * loop. With a key both ends first prove that they have it (net/proof.h): until then no message is looked at, and those
- * that are sent wait. Without one nothing is said in front of the messages.
+/* A control connection: messages with length and checksum (cluster/frame.h), over a non-blocking TCP socket
+ * (TCP_NODELAY), for an epoll loop. With a key both ends first prove that they have it (net/proof.h): until then no
+ * message is looked at, and those that are sent wait. Without one nothing is said in front of the messages.
  *
  * The loop registers cluster_link_fd with cluster_link_interest, calls cluster_link_ready when epoll says so, then
  * takes messages with cluster_link_receive until BASE_BUSY. After a call that may send, the interest may have changed.
@@ -18,6 +18,8 @@ struct cluster_link;
 #define CLUSTER_LINK_QUEUE_BYTES_MAX (UINT64_C(128) << 20)
 /* A link whose peer takes no byte of a waiting message for this long fails. */
 #define CLUSTER_LINK_STALL_NS (UINT64_C(3) * 1000000000)
+/* A message arrives whole within this, from its first byte to its last. */
+#define CLUSTER_LINK_PART_NS (UINT64_C(30) * 1000000000)
 
 /* Takes over a socket that a listener accepted (also on error: closed). Until cluster_link_trust no message may be
  * larger than a hello. key (NULL: none) is borrowed until close. How long a caller may take to prove it is up to the
@@ -57,7 +59,7 @@ enum base_status cluster_link_send(struct cluster_link *link, const struct clust
                                    struct base_error *error);
 /* True when all that was queued is the kernel's. */
 bool cluster_link_flushed(const struct cluster_link *link);
-/* When connecting, the proof of the key, or a stalled send fails; or UINT64_MAX. */
+/* When connecting, the proof of the key, a stalled send or a message in part fails; or UINT64_MAX. */
 uint64_t cluster_link_deadline_ns(const struct cluster_link *link);
 
 /* Blocking helper for clients: sends what waits and receives one message, at most until deadline_ns (base_clock_now_ns

@@ -21,7 +21,7 @@
 #include "join/plan.h"
 
 /* Raised with every change that an older peer would misread. */
-enum { CLUSTER_PROTOCOL_VERSION = 1 };
+enum { CLUSTER_PROTOCOL_VERSION = 2 };
 #define CLUSTER_PROTOCOL_MAGIC UINT32_C(0x4352464d) /* "MFRC" as bytes on the wire */
 
 enum {

@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "cluster/coordinator_state.h"
+#include "cluster/frame.h"
 #include "cluster/link.h"
 
 enum { NODES = 3 };
@@ -510,8 +511,7 @@ static void test_flood_of_questions(void **state)
     const struct cluster_message question = {.kind = CLUSTER_MESSAGE_LIST_JOBS};
     uint8_t *bytes;
     size_t count;
-    assert_int_equal(cluster_codec_encode(&question, 4, &bytes, &count, &error), BASE_OK);
-    base_store_u32(bytes, (uint32_t)(count - 4));
+    assert_int_equal(cluster_frame_encode(&question, &bytes, &count, &error), BASE_OK);
     uint8_t *burst = malloc(BURST * count);
     assert_non_null(burst);
     for (size_t i = 0; i < BURST; i++)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "cluster/frame.h"
 #include "cluster/link.h"
 #include "net/proof.h"
 
@@ -72,8 +73,7 @@ static void test_byte_by_byte(void **state)
     make_pair(&link, &peer);
     const struct cluster_message message = beat(7);
     struct cluster_message got;
-    assert_int_equal(cluster_codec_encode(&message, 4, &bytes, &count, &error), BASE_OK);
-    base_store_u32(bytes, (uint32_t)(count - 4));
+    assert_int_equal(cluster_frame_encode(&message, &bytes, &count, &error), BASE_OK);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(cluster_link_receive(link, &got, &error), BASE_BUSY);
         assert_int_equal(write(peer, &bytes[i], 1), 1);
@@ -84,6 +84,41 @@ static void test_byte_by_byte(void **state)
     free(bytes);
     close(peer);
     cluster_link_close(link);
+}
+
+/* Whatever bit of a message is changed on the way: it is told, or, where its length says that more is to come, it is
+ * not waited for without end. */
+static void test_changed_bits(void **state)
+{
+    (void)state;
+    uint8_t *bytes;
+    size_t count;
+    struct base_error error;
+    const struct cluster_message message = {.kind = CLUSTER_MESSAGE_ACCEPTED, .job = 7};
+    assert_int_equal(cluster_frame_encode(&message, &bytes, &count, &error), BASE_OK);
+    for (size_t bit = 0; bit < 8 * count; bit++) {
+        struct cluster_link *link;
+        int peer;
+        struct cluster_message got;
+        make_pair(&link, &peer);
+        cluster_link_trust(link);
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(write(peer, bytes, count), count);
+        bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+        assert_int_equal(cluster_link_ready(link, 1, &error), BASE_OK);
+        enum base_status status = cluster_link_receive(link, &got, &error);
+        if (status == BASE_BUSY) {
+            assert_true(bit < 32);
+            assert_int_equal(cluster_link_deadline_ns(link), 1 + CLUSTER_LINK_PART_NS);
+            assert_int_equal(cluster_link_ready(link, CLUSTER_LINK_PART_NS, &error), BASE_OK);
+            status = cluster_link_ready(link, 1 + CLUSTER_LINK_PART_NS, &error);
+        }
+        if (status != BASE_FRAME_CORRUPT && status != BASE_PROTOCOL)
+            fail_msg("bit %zu: %s", bit, base_status_name(status));
+        close(peer);
+        cluster_link_close(link);
+    }
+    free(bytes);
 }
 
 /* A large message passes only after trust, and through a socket much smaller than it. */
@@ -345,8 +380,7 @@ static void test_no_key_costs_nothing(void **state)
     const struct cluster_message message = beat(3);
     make_pair(&link, &peer);
     assert_int_equal(cluster_link_send(link, &message, 1, &error), BASE_OK);
-    assert_int_equal(cluster_codec_encode(&message, 4, &bytes, &count, &error), BASE_OK);
-    base_store_u32(bytes, (uint32_t)(count - 4));
+    assert_int_equal(cluster_frame_encode(&message, &bytes, &count, &error), BASE_OK);
     assert_int_equal(read(peer, got, sizeof got), count);
     assert_memory_equal(got, bytes, count);
     free(bytes);
@@ -470,8 +504,7 @@ static void test_proof_in_pieces(void **state)
     uint8_t *bytes, end[128] = {peer.out[peer.out_bytes - 1]};
     size_t count;
     const struct cluster_message message = beat(8);
-    assert_int_equal(cluster_codec_encode(&message, 4, &bytes, &count, &error), BASE_OK);
-    base_store_u32(bytes, (uint32_t)(count - 4));
+    assert_int_equal(cluster_frame_encode(&message, &bytes, &count, &error), BASE_OK);
     memcpy(end + 1, bytes, count);
     free(bytes);
     assert_int_equal(write(fds[1], end, count + 1), count + 1);
@@ -488,6 +521,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_many_in_order),
         cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_changed_bits),
         cmocka_unit_test(test_large_message),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_last_words),
