@@ -34,10 +34,24 @@ static enum base_status folder_check(const struct state_folder *folder, struct b
                               "the state folder %s belongs to user %u, not to user %u who starts this: give a folder "
                               "of your own",
                               folder->path, info.st_uid, geteuid());
-    if (info.st_mode & (S_IWGRP | S_IWOTH))
+    /* With the sticky bit others can add files, which are looked at one by one, but not replace ours. */
+    if ((info.st_mode & (S_IWGRP | S_IWOTH)) && !(info.st_mode & S_ISVTX))
         return base_error_set(error, BASE_DENIED,
                               "others may write to the state folder %s: see that nobody did, and chmod go-w it",
                               folder->path);
+    return BASE_OK;
+}
+
+/* Others may be able to put files there. */
+static enum base_status check_owner(int fd, struct base_error *error)
+{
+    struct stat info;
+    if (fstat(fd, &info) < 0)
+        return base_error_set_errno(error, errno, "cannot be read");
+    if (!S_ISREG(info.st_mode))
+        return base_error_set(error, BASE_PARSE, "is no regular file");
+    if (info.st_uid != geteuid())
+        return base_error_set(error, BASE_DENIED, "was put there by user %u", info.st_uid);
     return BASE_OK;
 }
 
@@ -47,6 +61,10 @@ static enum base_status folder_lock(struct state_folder *folder, struct base_err
         openat(folder->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600);
     if (folder->lock_fd < 0)
         return base_error_set_errno(error, errno, "cannot open %s/lock", folder->path);
+    struct base_error why;
+    const enum base_status status = check_owner(folder->lock_fd, &why);
+    if (status != BASE_OK)
+        return base_error_set(error, status, "%s/lock %s", folder->path, why.text);
     if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return BASE_OK;
     if (errno == EWOULDBLOCK)
@@ -197,8 +215,6 @@ static enum base_status read_all(int fd, size_t bytes_max, char **buffer, size_t
     struct stat info;
     if (fstat(fd, &info) < 0)
         return base_error_set_errno(error, errno, "cannot be read");
-    if (!S_ISREG(info.st_mode))
-        return base_error_set(error, BASE_PARSE, "is no regular file");
     if ((uintmax_t)info.st_size > bytes_max)
         return base_error_set(error, BASE_PARSE, "is damaged: it has more than %zu bytes", bytes_max);
     char *read_here = malloc(bytes_max + 1);
@@ -240,7 +256,9 @@ enum base_status state_file_read(const struct state_folder *folder, const char *
     char *buffer = NULL;
     size_t bytes = 0;
     struct base_error why;
-    enum base_status status = read_all(fd, bytes_max, &buffer, &bytes, &why);
+    enum base_status status = check_owner(fd, &why);
+    if (status == BASE_OK)
+        status = read_all(fd, bytes_max, &buffer, &bytes, &why);
     close(fd);
     if (status == BASE_OK && !is_whole(name, buffer, bytes))
         status = base_error_set(&why, BASE_PARSE, "is damaged: its checksum does not fit");

@@ -354,6 +354,24 @@ static void test_foreign_folders(void **unused)
     assert_int_equal(chmod(folder, 0770), 0);
     assert_int_equal(try_open(text), BASE_DENIED);
     assert_non_null(strstr(text, "others may write"));
+    assert_int_equal(chmod(folder, 01777), 0); /* others can add files, not replace ours */
+    assert_int_equal(try_open(text), BASE_OK);
+    if (geteuid() == 0) {
+        static const char *const names[] = {"epoch", "lock"};
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(chown(path_of(names[i]), 1, 1), 0);
+            assert_int_equal(try_open(text), BASE_DENIED);
+            assert_non_null(strstr(text, "was put there by user 1"));
+            assert_int_equal(chown(path_of(names[i]), 0, 0), 0);
+        }
+        struct cluster_state *state = open_state();
+        struct base_error error = {0};
+        record(state);
+        assert_int_equal(chown(path_of("decision-7"), 1, 1), 0);
+        assert_int_equal(restore(state, &error), BASE_DENIED);
+        cluster_state_close(state);
+        assert_int_equal(unlink(path_of("decision-7")), 0);
+    }
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(try_open(text), BASE_OK);
     if (geteuid() == 0) {
