@@ -11,6 +11,6 @@
 bool base_number_parse(const char *text, uint64_t *number);
 /* How to say what is understood, for messages. */
 #define BASE_NUMBER_WORDS                                                                                              \
-    "digits, with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024) behind them if need be"
+    "digits, with k, M, G, T (powers of 1000) or Ki, Mi, Gi, Ti (powers of 1024) after them if needed"
 
 #endif

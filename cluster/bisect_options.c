@@ -26,7 +26,8 @@ const struct argp_option bisect_options[] = {
     {"seconds", KEY_SECONDS, "S", 0, "Measured time of every step, 0.05 to 60, after a warm-up (default: 1)",
      GROUP_WHAT},
     {"cuts", KEY_CUTS, "all|N|minimum", 0,
-     "Which balanced cuts: every one (the default up to 8 nodes), N, or those that a search for the smallest meets",
+     "Which balanced cuts: every one (the default up to 8 nodes), N, or the cuts tried while searching for the "
+     "smallest",
      GROUP_WHAT},
     {"streams", KEY_STREAMS, "S", 0,
      "Connections from one node to another, at most one for each pair of their workers (default: one per worker)",

@@ -304,9 +304,9 @@ static enum base_status on_signal(struct cluster_client *client, struct run *run
         return base_error_set(error, BASE_CANCELLED, "cancelled before the job was accepted");
     if (run->cancelled)
         return base_error_set(error, BASE_CANCELLED,
-                              "left without waiting for the end of job %llu, which was told to stop",
+                              "quit before job %llu stopped; `millrace jobs' shows what became of it",
                               (unsigned long long)run->job);
-    fprintf(stderr, "millrace: cancelling job %llu; once more leaves at once\n", (unsigned long long)run->job);
+    fprintf(stderr, "millrace: cancelling job %llu; press Ctrl-C again to quit now\n", (unsigned long long)run->job);
     run->cancelled = true;
     client->silence_ns = CLUSTER_CLIENT_LEAVING_SILENCE_NS;
     run->deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_CANCEL_NS;
@@ -390,7 +390,7 @@ enum base_status cluster_client_run_watched(struct cluster_client *client, const
     cluster_progress_clear(&run.bar);
     if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED && !run.watch_failed) {
         const struct base_error cause = *error;
-        base_error_set(error, status, "job %llu is out of sight: %s; `millrace jobs' may tell what became of it",
+        base_error_set(error, status, "lost contact with job %llu: %s; `millrace jobs' may show what became of it",
                        (unsigned long long)run.job, cause.text);
     }
     return status;

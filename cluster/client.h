@@ -1,7 +1,7 @@
 /* The client's side of a control connection: say hello, ask or submit, wait for the answer. Used by `millrace` only;
  * one thread.
  *
- * Ctrl-C (SIGINT, SIGTERM, SIGHUP) while a job runs cancels it and waits for its report; a second one leaves at once.
+ * Ctrl-C (SIGINT, SIGTERM, SIGHUP) while a job runs cancels it and waits for its report; a second one quits at once.
  */
 #ifndef MILLRACE_CLUSTER_CLIENT_H
 #define MILLRACE_CLUSTER_CLIENT_H

@@ -77,8 +77,8 @@ static enum base_status read_setting(const struct setting *setting, const char *
 {
     uint64_t value;
     if (!base_number_parse(text, &value))
-        return base_error_set(error, BASE_INVALID, "--%s=%s is not a number: write " BASE_NUMBER_WORDS, setting->name,
-                              text);
+        return base_error_set(error, BASE_INVALID, "--%s=%s is not a number up to %llu: write " BASE_NUMBER_WORDS,
+                              setting->name, text, (unsigned long long)setting->most);
     if (value != 0 && (value < setting->least || value > setting->most))
         return base_error_set(error, BASE_INVALID,
                               "--%s=%s is out of range: it goes from %llu to %llu, or 0 for the default", setting->name,
@@ -214,8 +214,8 @@ static const struct argp_option job_options[] = {
     {"socket", KEY_SOCKET, "SETTING=VALUE[,...]", 0,
      "Of TCP: congestion=NAME, send-buffer=SIZE, recv-buffer=SIZE, notsent-lowat=SIZE, nodelay=on|off", GROUP_RUN},
     HEADING("Tuning (0 is the default):", GROUP_TUNE),
-    {"frame-bytes", KEY_SETTING + 0, "SIZE", 0, "Of a frame, the unit that is sent (default: by the size of the input)",
-     GROUP_TUNE},
+    {"frame-bytes", KEY_SETTING + 0, "SIZE", 0,
+     "Frame size (a frame is the unit sent; default: by the size of the input)", GROUP_TUNE},
     {"frames-per-lane", KEY_SETTING + 1, "N", 0, "Frames under way from one worker to another (default: 2)",
      GROUP_TUNE},
     {"chunk-bytes", KEY_SETTING + 2, "SIZE", 0, "Of a receive chunk (default: as the engine chooses)", GROUP_TUNE},
@@ -227,7 +227,7 @@ static const struct argp_option job_options[] = {
 static const struct argp_option doctor_options[] = {
     {"interface", KEY_INTERFACE, "IF", 0,
      "Bind the last receive queue of this network interface for a moment, to see whether zero-copy receive works; on a "
-     "card that can do it, its traffic stands still meanwhile",
+     "card that supports it, its traffic pauses during the test",
      GROUP_RUN},
     {0}};
 
@@ -391,7 +391,7 @@ static error_t refuse_empty(struct client_reader *reader, const struct argp_stat
     const char *word = state->argv[state->next - 1];
     if (*word == '\0' && state->next > 1)
         word = state->argv[state->next - 2];
-    base_error_set(reader->error, BASE_INVALID, "%.*s has an empty value: give it one, or leave the option away",
+    base_error_set(reader->error, BASE_INVALID, "%.*s has an empty value: give it one, or omit the option",
                    (int)strcspn(word, "="), word);
     return EINVAL;
 }
@@ -507,7 +507,7 @@ static const struct argp command_argp[CLUSTER_COMMAND_COUNT] = {
          .doc = "Sends every row of an input to the worker that owns its key.\v" SOURCE_NOTE EXIT_NOTE,
          .children = job_children},
     [CLUSTER_COMMAND_NODES] = {.parser = read_word,
-                               .doc = "Lists the nodes of the cluster. Some are missing: exit code 3.\v" EXIT_NOTE,
+                               .doc = "Lists the nodes of the cluster. Exits with 3 if any are missing.\v" EXIT_NOTE,
                                .children = list_children},
     [CLUSTER_COMMAND_JOBS] = {.parser = read_word,
                               .doc = "Lists the jobs the coordinator remembers, the newest last.\v" EXIT_NOTE,

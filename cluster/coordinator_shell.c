@@ -189,7 +189,7 @@ static void shell_complaints_turn(struct shell *shell, uint64_t now_ns)
     if (now_ns < shell->complaints_end_ns)
         return;
     if (shell->complaints_kept_back > 0)
-        base_log_warn("refused %u more within a second", shell->complaints_kept_back);
+        base_log_warn("%u more refusals suppressed in the last second", shell->complaints_kept_back);
     shell->complaints = shell->complaints_kept_back = 0;
     shell->complaints_end_ns = now_ns + BASE_NS_PER_S;
 }

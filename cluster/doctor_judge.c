@@ -229,7 +229,7 @@ static void judge_processors(const struct doctor_facts *facts, struct doctor_fin
         snprintf(command, sizeof command, "millraced node --workers=%u ...   # or give the container more CPUs",
                  workers);
         doctor_find(findings, DOCTOR_SEVERITY_ADVISED, "CPU quota", command,
-                    "%u CPUs are seen, but the control group may use %.1f: more workers than that are stopped in turn",
+                    "%u CPUs are seen, but the control group may use %.1f: extra workers are throttled",
                     facts->cpus_allowed, facts->cpu_quota);
     }
     if (*facts->governor && strcmp(facts->governor, "performance") != 0)
@@ -255,8 +255,9 @@ static void judge_memory(const struct doctor_facts *facts, struct doctor_finding
                     "echo madvise >/sys/kernel/mm/transparent_hugepage/enabled",
                     "transparent huge pages are off: hash tables miss the TLB on most inserts");
     if (strcmp(facts->sysctl[DOCTOR_SYSCTL_OVERCOMMIT_MEMORY], "2") == 0)
-        doctor_find(findings, DOCTOR_SEVERITY_ADVISED, "overcommit", "sysctl -w vm.overcommit_memory=0",
-                    "vm.overcommit_memory is 2: memory counts when it is mapped, so jobs fail before it is used up");
+        doctor_find(
+            findings, DOCTOR_SEVERITY_ADVISED, "overcommit", "sysctl -w vm.overcommit_memory=0",
+            "vm.overcommit_memory is 2: memory is charged when it is mapped, so jobs fail before it is used up");
     const char *maps = facts->sysctl[DOCTOR_SYSCTL_MAX_MAP_COUNT];
     if (*maps && strtoull(maps, NULL, 10) < MAPS_ADVISED)
         doctor_find(findings, DOCTOR_SEVERITY_ADVISED, "memory maps", "sysctl -w vm.max_map_count=262144",

@@ -108,7 +108,7 @@ static enum cluster_limit limit_wait(const struct cluster_report *report, const 
     }
     if (report->bytes_sent > 0)
         return limit_network(report, text, text_bytes);
-    snprintf(text, text_bytes, "workers waited, and counted nothing they waited for");
+    snprintf(text, text_bytes, "workers were idle, and no counter shows why");
     return CLUSTER_LIMIT_NONE;
 }
 
@@ -118,7 +118,7 @@ enum cluster_limit cluster_limit_find(const struct cluster_report *report, char 
     if (report->node_count == 0)
         return CLUSTER_LIMIT_NONE;
     if (report->exchange_seconds < LIMIT_SPAN_SECONDS_MIN) {
-        snprintf(text, text_bytes, "too short to be held back by anything but its own start");
+        snprintf(text, text_bytes, "too short to judge: start-up dominated");
         return CLUSTER_LIMIT_NONE;
     }
     for (uint32_t i = 0; i < report->node_count; i++) {

@@ -450,9 +450,11 @@ enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, 
         return sending;
     if (!link_has_connect_deadline(link) || now_ns < link->connect_deadline_ns)
         return BASE_OK;
-    return base_error_set(error, BASE_TIMEOUT,
-                          "%s did not prove in time that it has the cluster's key: is it a millraced of this version?",
-                          link->peer);
+    return base_error_set(
+        error, BASE_TIMEOUT,
+        "%s did not prove in time that it has the cluster's key: it is stopped or overloaded, or no millraced "
+        "of this version",
+        link->peer);
 }
 
 enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_message *message,

@@ -296,7 +296,7 @@ static int run_coordinator(int count, char **values)
 {
     static const struct argp argp = {.options = coordinator_options,
                                      .parser = parse_coordinator,
-                                     .doc = "Know the nodes of a cluster, queue jobs and run them."};
+                                     .doc = "Run the coordinator: track nodes, queue and run jobs."};
     struct arguments arguments = {0};
     struct base_error error = {0};
     base_log_set_name("coordinator");

@@ -407,7 +407,7 @@ static enum base_status node_open(struct node *node, struct base_error *error)
         status = node_watch(node, node->resolve_fd, EPOLLIN, NODE_WATCH_RESOLVE, error);
     struct base_error why;
     if (status == BASE_OK && cluster_path_watch_open(&node->watch, &why) != BASE_OK)
-        base_log_warn("%s: a path cut between two live nodes is noticed late", why.text);
+        base_log_warn("%s: broken paths between live nodes will be detected late", why.text);
     node->job = (struct node_job){.node_name = config->name,
                                   .crew = node->crew,
                                   .workers = config->workers,

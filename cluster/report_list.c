@@ -57,7 +57,7 @@ const char *report_job_state_word(enum cluster_job_state state)
 void report_jobs_print(const struct cluster_jobs *jobs, FILE *to)
 {
     if (jobs->count == 0) {
-        fputs("no job yet\n", to);
+        fputs("no jobs since the coordinator started\n", to);
         return;
     }
     fprintf(to, "%6s %-10s %12s %16s  %s\n", "JOB", "STATE", "TIME", "ROWS", "WHAT");
@@ -80,7 +80,7 @@ void report_engines_print(FILE *to)
 {
     for (int kind = 0; kind < NET_ENGINE_KIND_COUNT; kind++)
         fprintf(to, "%-16s %s\n", net_rung_word((enum net_engine_kind)kind), net_rung_idea((enum net_engine_kind)kind));
-    fputs("\nOptions for experiments, behind a uring rung, as in uring+napi=50us+sqpoll:\n", to);
+    fputs("\nOptions for experiments, after a uring rung, as in uring+napi=50us+sqpoll:\n", to);
     for (int option = 0; option < NET_OPTION_COUNT; option++)
         fprintf(to, "%-16s %s\n", net_option_word((enum net_option_index)option),
                 net_option_idea((enum net_option_index)option));

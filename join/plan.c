@@ -116,8 +116,11 @@ static enum base_status plan_keys(struct join_plan *plan, const char *on, struct
             return base_error_set(error, BASE_TOO_LARGE, "a key has at most %d columns", SHUFFLE_KEY_PARTS_MAX);
         status = join_words_name(&at, sides == 2 ? "=" : ",", name[0], error);
         if (status == BASE_OK && sides == 2 && *at++ != '=')
-            return base_error_set(error, BASE_INVALID, "--on wants left=right[,left=right ...], but \"%s\" has no '='",
-                                  on != NULL ? on : "");
+            return base_error_set(
+                error, BASE_INVALID,
+                "--on wants left=right[,left=right ...], but \"%s\" has no '=' after \"%s\": write %s=%s "
+                "if both columns have that name",
+                on != NULL ? on : "", name[0], name[0], name[0]);
         if (status == BASE_OK && sides == 2)
             status = join_words_name(&at, ",", name[1], error);
         for (uint32_t side = 0; side < sides && status == BASE_OK; side++)

@@ -31,7 +31,8 @@ enum base_status join_words_name(const char **at, const char *stop, char *name, 
     }
     name[bytes] = '\0';
     if (bytes == 0)
-        return base_error_set(error, BASE_INVALID, "a column name is missing before \"%s\"", from);
+        return *from != '\0' ? base_error_set(error, BASE_INVALID, "a column name is missing before \"%s\"", from)
+                             : base_error_set(error, BASE_INVALID, "a column name is missing at the end");
     if (*from != '\0' && *from != ',' && strchr(stop, *from) == NULL)
         return base_error_set(error, BASE_INVALID, "\"%s\" follows the quoted name \"%s\"; expected ','", from, name);
     *at = from;

@@ -86,9 +86,8 @@ static enum base_status option_unknown(const char *text, size_t bytes, struct ba
                  options[option].value == NET_OPTION_TIME ? "=US" : "");
         base_nearest_offer(&nearest, options[option].word);
     }
-    return base_error_set(error, BASE_INVALID,
-                          "there is no engine option \"%.*s\"%s: behind the engine's name and a + go %s", (int)bytes,
-                          text, base_nearest_hint(&nearest, "", hint), list);
+    return base_error_set(error, BASE_INVALID, "there is no engine option \"%.*s\"%s: options after NAME+ are %s",
+                          (int)bytes, text, base_nearest_hint(&nearest, "", hint), list);
 }
 
 /* Reads "50" or "50us" of exactly these bytes; 0 for anything else. */

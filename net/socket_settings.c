@@ -26,8 +26,9 @@ static enum base_status read_size(const struct size_setting *size, const char *t
 {
     uint64_t value;
     if (!base_number_parse(text, &value))
-        return base_error_set(error, BASE_INVALID, "socket setting %s=%s is not a number: write " BASE_NUMBER_WORDS,
-                              size->word, text);
+        return base_error_set(error, BASE_INVALID,
+                              "socket setting %s=%s is not a number up to %d: write " BASE_NUMBER_WORDS, size->word,
+                              text, NET_SOCKET_BUFFER_BYTES_MAX);
     if (value != 0 && (value < size->least || value > NET_SOCKET_BUFFER_BYTES_MAX))
         return base_error_set(error, BASE_INVALID,
                               "socket setting %s=%s is out of range: it goes from %u to %d, or 0 for the default",

@@ -81,9 +81,10 @@ static enum base_status parse_gen_word(const struct word *word, struct shuffle_g
     if (strcmp(word->name, "keys") == 0)
         return parse_keys(word, generator, error);
     if (strcmp(word->name, "rows") == 0)
-        return word_count(word, &generator->rows) ? BASE_OK : bad_word(word, "rows is a number, such as 16M", error);
+        return word_count(word, &generator->rows) ? BASE_OK
+                                                  : bad_word(word, "rows is a number up to 2^48, such as 16M", error);
     if (strcmp(word->name, "seed") == 0)
-        return word_count(word, &generator->seed) ? BASE_OK : bad_word(word, "seed is a number", error);
+        return word_count(word, &generator->seed) ? BASE_OK : bad_word(word, "seed is a number below 2^64", error);
     if (strcmp(word->name, "row") == 0) {
         if (!word_count(word, &number) || number < 8 || number > SHUFFLE_ROW_BYTES_MAX)
             return bad_word(word, "row is the number of bytes of a row, from 8 to 16777216, such as 64", error);

@@ -253,7 +253,8 @@ static enum base_status parse_name(const char **at, struct shuffle_field *field,
         bytes--;
     field->name[bytes] = '\0';
     if (bytes == 0)
-        return base_error_set(error, BASE_PARSE, "a column name is missing before \"%.60s\"", *at);
+        return **at != '\0' ? base_error_set(error, BASE_PARSE, "a column name is missing before \"%.60s\"", *at)
+                            : base_error_set(error, BASE_PARSE, "a column name is missing at the end");
     *at = p;
     return BASE_OK;
 }

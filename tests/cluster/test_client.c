@@ -200,7 +200,7 @@ static void a_coordinator_that_goes_is_named_with_the_job(void **state)
     struct base_error error;
     start(&server, vanish_script);
     assert_int_equal(run(&server, &report, &error), BASE_PEER_CLOSED);
-    assert_non_null(strstr(error.text, "job 7 is out of sight"));
+    assert_non_null(strstr(error.text, "lost contact with job 7"));
     assert_non_null(strstr(error.text, server.address));
     stop(&server);
 }

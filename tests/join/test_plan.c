@@ -135,14 +135,15 @@ static void test_mistakes_are_named(void **state)
     (void)state;
     expect_error("id=nope", NULL, BASE_NOT_FOUND, "the right input has no column \"nope\"; its columns are id, label");
     expect_error("id=id", "nope", BASE_NOT_FOUND, "the left one are id, name; of the right one id, label");
-    expect_error("id", NULL, BASE_INVALID, "no '='");
+    expect_error("id", NULL, BASE_INVALID, "no '=' after \"id\": write id=id if both columns have that name");
+    expect_error("id=id,name", NULL, BASE_INVALID, "no '=' after \"name\": write name=name");
     expect_error("", NULL, BASE_INVALID, "--on");
-    expect_error("id=", NULL, BASE_INVALID, "missing");
+    expect_error("id=", NULL, BASE_INVALID, "missing at the end");
     expect_error("\"id=id", NULL, BASE_INVALID, "never closed");
     expect_error("id=label", NULL, BASE_TYPE, "label");
     expect_error("id=id", "id", BASE_INVALID, "left.id or right.id");
     expect_error("id=id", "left.none", BASE_NOT_FOUND, "none");
-    expect_error("id=id", "name,", BASE_INVALID, "missing");
+    expect_error("id=id", "name,", BASE_INVALID, "missing at the end");
 }
 
 static void test_shuffle_has_one_side(void **state)

@@ -47,9 +47,9 @@ static const struct {
     {" uring", "there is no engine \" uring\""},
     {"+napi", "there is no engine \"\""},
     {"uring+", "there is no engine option \"\""},
-    {"uring+sqpol", "option \"sqpol\" (did you mean \"sqpoll\"?): behind"},
+    {"uring+sqpol", "option \"sqpol\" (did you mean \"sqpoll\"?): options after"},
     {"uring++napi", "there is no engine option \"\""},
-    {"uring+turbo", "there is no engine option \"turbo\": behind the engine's name and a + go sqpoll, coop-taskrun, "
+    {"uring+turbo", "there is no engine option \"turbo\": options after NAME+ are sqpoll, coop-taskrun, "
                     "incremental, napi"},
     {"uring+sqpoll ", "there is no engine option \"sqpoll \""},
     {"uring+napi=10us+napi=20us", "the engine option napi is there twice"},

@@ -47,7 +47,7 @@ static void test_refused_words(void **state)
         {"gen:rows=", "write word=value"},
         {"gen:rows=1x", "rows is a number"},
         {"gen:rows=-1", "rows is a number"},
-        {"gen:rows=99999999999999999999", "rows is a number"},
+        {"gen:rows=99999999999999999999", "rows is a number up to 2^48"},
         {"gen:rows=18446744073709551615G", "rows is a number"},
         {"gen:rows=1,rwo=8", "the words are rows=, row=, keys=, seed= and preload="},
         {"gen:rows=1,row=7", "from 8 to 16777216"},

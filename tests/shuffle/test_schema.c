@@ -60,7 +60,7 @@ static void test_refused(void **state)
         {"id", "column \"id\" lacks its type: write name:type", BASE_PARSE},
         {"id:", "column \"id\": type \"\" is unknown", BASE_PARSE},
         {"id:int", "type \"int\" is unknown (did you mean \"int32\"?): it is one of bool", BASE_PARSE},
-        {"id:int64,", "a column name is missing", BASE_PARSE},
+        {"id:int64,", "a column name is missing at the end", BASE_PARSE},
         {"id:int64??", "\"?\" behind the type", BASE_PARSE},
         {"id:int64x", "is unknown", BASE_PARSE},
         {"a:int64,a:int8", "two columns named \"a\"", BASE_EXISTS},
