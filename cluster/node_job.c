@@ -97,7 +97,7 @@ static enum base_status on_resolve(struct node_job *job, uint64_t id, struct clu
     if (resolve->source_count == 0) {
         cluster_card_find(&cluster_crew_addresses(job->crew)[0], &found.card);
         resolve_end(job, BASE_OK, &found, NULL);
-    } else if (node_resolve_start(resolve, job->resolve_fd, &job->resolve, &why) != BASE_OK) {
+    } else if (node_resolve_start(id, resolve, job->resolve_fd, &job->resolve, &why) != BASE_OK) {
         resolve_end(job, why.status, &found, &why);
     }
     return BASE_OK;

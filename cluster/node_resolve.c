@@ -17,6 +17,7 @@ enum resolve_state { RESOLVE_LOOKING, RESOLVE_ENDED, RESOLVE_ABANDONED };
 struct node_resolve {
     pthread_t thread;
     int wake_fd;
+    uint64_t job;
     struct cluster_resolve asked;
     struct cluster_resolved found;
     struct base_error error; /* BASE_OK: found is filled */
@@ -59,7 +60,7 @@ static void *resolve_main(void *context)
     const struct cluster_resolve *asked = &resolve->asked;
     pthread_setname_np(pthread_self(), "sources");
     if (asked->out)
-        shuffle_publish_sweep(asked->out, asked->state, asked->live, asked->live_count);
+        shuffle_publish_sweep(asked->out, asked->state, resolve->job, asked->live, asked->live_count);
     enum base_status status = asked->out ? shuffle_publish_check(asked->out, &resolve->error) : BASE_OK;
     resolve->found.relation_count = asked->source_count;
     for (uint32_t i = 0; i < asked->source_count && status == BASE_OK; i++)
@@ -76,8 +77,8 @@ static void *resolve_main(void *context)
     return NULL;
 }
 
-enum base_status node_resolve_start(struct cluster_resolve *asked, int wake_fd, struct node_resolve **resolve,
-                                    struct base_error *error)
+enum base_status node_resolve_start(uint64_t job, struct cluster_resolve *asked, int wake_fd,
+                                    struct node_resolve **resolve, struct base_error *error)
 {
     const uint32_t hang = atomic_load(&stuck);
     if (hang >= NODE_RESOLVE_STUCK_MAX)
@@ -89,6 +90,7 @@ enum base_status node_resolve_start(struct cluster_resolve *asked, int wake_fd, 
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at sources");
     made->wake_fd = wake_fd;
+    made->job = job;
     made->asked = *asked;
     const int failed = pthread_create(&made->thread, NULL, resolve_main, made);
     if (failed) {

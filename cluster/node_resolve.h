@@ -11,10 +11,10 @@ enum { NODE_RESOLVE_STUCK_MAX = 16 };
 
 struct node_resolve;
 
-/* Begins to look. Takes over what `asked` holds and empties it. Writes to wake_fd (an eventfd that outlives the look,
- * unless it is abandoned) when it has ended. */
-enum base_status node_resolve_start(struct cluster_resolve *asked, int wake_fd, struct node_resolve **resolve,
-                                    struct base_error *error);
+/* Begins to look for this job. Takes over what `asked` holds and empties it. Writes to wake_fd (an eventfd that
+ * outlives the look, unless it is abandoned) when it has ended. */
+enum base_status node_resolve_start(uint64_t job, struct cluster_resolve *asked, int wake_fd,
+                                    struct node_resolve **resolve, struct base_error *error);
 /* Has it ended? */
 bool node_resolve_ended(const struct node_resolve *resolve);
 /* Of one that has ended: frees it. BASE_OK: *found is the caller's to free. Else why nothing was found. */

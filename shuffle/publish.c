@@ -630,7 +630,8 @@ static uint64_t left_by(int directory_fd, const char *state, char name[SHUFFLE_P
     return job;
 }
 
-void shuffle_publish_sweep(const char *directory, const char *state, const uint64_t *live, uint64_t live_count)
+void shuffle_publish_sweep(const char *directory, const char *state, uint64_t asking, const uint64_t *live,
+                           uint64_t live_count)
 {
     int fd;
     char name[SHUFFLE_PUBLISH_NAME_BYTES];
@@ -643,7 +644,7 @@ void shuffle_publish_sweep(const char *directory, const char *state, const uint6
             return;
     struct base_error error;
     const struct shuffle_publication left = {.directory = directory, .name = name, .extension = ""};
-    if (job == 0)
+    if (job == 0 || job >= asking)
         return;
     base_log_info("%s holds only what job %" PRIu64 " left behind, which failed: it is removed", directory, job);
     if (shuffle_publish_abort(&left, &error) != BASE_OK)

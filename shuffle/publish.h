@@ -34,8 +34,10 @@ void shuffle_publish_name(uint64_t job, const char *state, const uint8_t random[
 /* Is DIR free to be made: it does not exist, its parent exists and can be written? Errors say which. */
 enum base_status shuffle_publish_check(const char *directory, struct base_error *error);
 /* Removes DIR if all that it holds was left behind by one job of the cluster `state`, before its decision, and that job
- * is none of `live`: then nobody will ever need it. */
-void shuffle_publish_sweep(const char *directory, const char *state, const uint64_t *live, uint64_t live_count);
+ * is older than job `asking` and none of `live`: then nobody will ever need it. Younger jobs are spared because a file
+ * system may hold the sweep up until the next job runs. */
+void shuffle_publish_sweep(const char *directory, const char *state, uint64_t asking, const uint64_t *live,
+                           uint64_t live_count);
 /* Makes DIR, or finds it made by another node of the same job. */
 enum base_status shuffle_publish_begin(const struct shuffle_publication *publication, struct base_error *error);
 /* malloc'ed paths; the caller frees. NULL when out of memory. */

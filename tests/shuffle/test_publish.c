@@ -398,13 +398,15 @@ static void test_sweep(void **state)
     assert_int_equal(begin(name, 0), BASE_OK);
     attempts(name, 0);
     assert_int_equal(stage(name, 0), BASE_OK);
-    shuffle_publish_sweep(directory, other, none, 1);
-    shuffle_publish_sweep(directory, "", none, 1);
-    shuffle_publish_sweep(directory, ours, live, 2);
+    shuffle_publish_sweep(directory, other, 6, none, 1);
+    shuffle_publish_sweep(directory, "", 6, none, 1);
+    shuffle_publish_sweep(directory, ours, 6, live, 2);
+    shuffle_publish_sweep(directory, ours, 5, none, 1); /* held up until that job ran */
+    shuffle_publish_sweep(directory, ours, 4, none, 1);
     assert_int_equal(count_in(directory), 4);
-    shuffle_publish_sweep(directory, ours, none, 1);
+    shuffle_publish_sweep(directory, ours, 6, none, 1);
     assert_int_equal(count_in(root), 0);
-    shuffle_publish_sweep(directory, ours, none, 1);
+    shuffle_publish_sweep(directory, ours, 6, none, 1);
     /* Parts, or files of nobody's: it is somebody's data. */
     for (int round = 0; round < 2; round++) {
         assert_int_equal(begin(name, 0), BASE_OK);
@@ -416,7 +418,7 @@ static void test_sweep(void **state)
         if (round == 1)
             touch(strdup(path));
         const uint32_t files = count_in(directory);
-        shuffle_publish_sweep(directory, ours, none, 1);
+        shuffle_publish_sweep(directory, ours, 6, none, 1);
         assert_int_equal(count_in(directory), files);
         assert_int_equal(abort_job(name, 0), BASE_OK);
         DIR *listing = opendir(directory);
