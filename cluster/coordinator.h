@@ -80,6 +80,7 @@ struct cluster_action {
     enum cluster_action_kind kind;
     uint64_t peer, job;
     const struct cluster_decision *decision;
+    bool again; /* RECORD: the last try ended as unknown */
     bool owned; /* the message owns what it points to (the coordinator frees it) */
     struct cluster_message message;
 };

@@ -21,6 +21,7 @@ struct disk_work {
     enum disk_kind kind;
     uint64_t job;
     struct cluster_decision decision; /* RECORD */
+    bool again;                       /* RECORD: an earlier try may have left it on disk */
     struct base_error error;          /* what became of it */
     bool unknown;
 };
@@ -38,7 +39,8 @@ struct cluster_disk {
     struct disk_list orders, results;
     struct disk_work quit;
     uint64_t unordered; /* a job whose decision there was no memory to order; 0: none */
-    bool unreserved;    /* likewise for numbers */
+    bool unordered_again;
+    bool unreserved; /* likewise for numbers */
 };
 
 static void list_append(struct disk_list *list, struct disk_work *work)
@@ -107,7 +109,7 @@ static void *disk_main(void *context)
         if (work->kind == DISK_RESERVE)
             (void)cluster_state_reserve(disk->state, &work->job, &work->error);
         else
-            (void)cluster_state_record(disk->state, &work->decision, &work->unknown, &work->error);
+            (void)cluster_state_record(disk->state, &work->decision, work->again, &work->unknown, &work->error);
         pthread_mutex_lock(&disk->lock);
         list_append(&disk->results, work);
         pthread_mutex_unlock(&disk->lock);
@@ -145,17 +147,19 @@ int cluster_disk_fd(const struct cluster_disk *disk)
     return disk->result_fd;
 }
 
-void cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision)
+void cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision, bool again)
 {
     struct disk_work *work = calloc(1, sizeof *work);
     if (!work || cluster_decision_copy(decision, &work->decision, NULL) != BASE_OK) {
         free(work);
         disk->unordered = decision->job; /* one decision at a time is recorded */
+        disk->unordered_again = again;
         disk_tell(disk);
         return;
     }
     work->kind = DISK_RECORD;
     work->job = decision->job;
+    work->again = again;
     disk_order(disk, work);
 }
 
@@ -190,6 +194,7 @@ bool cluster_disk_result(struct cluster_disk *disk, struct cluster_event *event)
     *event = (struct cluster_event){.kind = CLUSTER_EVENT_RECORDED};
     if (disk->unordered) {
         event->job = disk->unordered;
+        event->unknown = disk->unordered_again;
         base_error_set(&event->error, BASE_NO_MEMORY, "no memory for the decision");
         disk->unordered = 0;
         return true;

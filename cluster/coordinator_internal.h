@@ -108,6 +108,7 @@ struct coordinator_pending {
     struct coordinator_pending *next;
     struct cluster_decision decision;
     enum coordinator_pending_state state;
+    bool unsure;        /* a RECORD ended as unknown; also while it is asked for again */
     uint64_t record_ns; /* UNSURE: when to ask again */
     struct coordinator_pending_node *node;
     uint64_t stuck_since_ns; /* when a node failed since which not all have done it; 0: none */

@@ -195,8 +195,9 @@ static struct coordinator_pending *pending_make(struct cluster_coordinator *c, c
 
 static void pending_record(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
-    pending->state = COORDINATOR_PENDING_RECORDING;
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_RECORD, 0);
+    action->again = pending->unsure;
+    pending->state = COORDINATOR_PENDING_RECORDING;
     action->job = pending->decision.job;
     action->decision = &pending->decision;
 }
@@ -245,8 +246,11 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
         return;
     }
     if (unknown) {
-        base_log_error("whether the decision of job %llu is on disk is not known (%s): it is recorded again",
-                       (unsigned long long)id, error->text);
+        if (!pending->unsure)
+            base_log_error("whether the decision of job %llu is on disk is not known (%s): it is recorded again until "
+                           "that is known",
+                           (unsigned long long)id, error->text);
+        pending->unsure = true;
         pending->state = COORDINATOR_PENDING_UNSURE;
         pending->record_ns = c->now_ns + PENDING_RECORD_NS;
         if (job)

@@ -144,7 +144,7 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
             peer_close(shell, peer, now_ns);
         break;
     case CLUSTER_ACTION_RECORD:
-        cluster_disk_record(shell->disk, action->decision);
+        cluster_disk_record(shell->disk, action->decision, action->again);
         break;
     case CLUSTER_ACTION_FORGET:
         cluster_disk_forget(shell->disk, action->job);

@@ -197,10 +197,10 @@ static char *decision_format(const struct cluster_decision *decision)
     return text;
 }
 
-enum base_status cluster_state_record(struct cluster_state *state, const struct cluster_decision *decision,
+enum base_status cluster_state_record(struct cluster_state *state, const struct cluster_decision *decision, bool again,
                                       bool *unknown, struct base_error *error)
 {
-    *unknown = false;
+    *unknown = again;
     char *text = decision_format(decision);
     if (!text)
         return base_error_set(
@@ -212,7 +212,7 @@ enum base_status cluster_state_record(struct cluster_state *state, const struct 
     const enum base_status status = state_file_write(&state->folder, name, text, &in_place, error);
     free(text);
     /* Without its folder's sync it may or may not be found after a crash: it must go, or be told of as unknown. */
-    *unknown = status != BASE_OK && in_place && state_file_remove(&state->folder, name, NULL) != BASE_OK;
+    *unknown = status != BASE_OK && (in_place || again) && state_file_remove(&state->folder, name, NULL) != BASE_OK;
     return status;
 }
 
@@ -255,7 +255,7 @@ static enum base_status parse_decision(const char *text, struct cluster_decision
         json_int_t first, workers;
         if (json_unpack_ex(json_array_get(nodes, i), &why, 0, "{s:s, s:I, s:I}", "name", &name, "first", &first,
                            "count", &workers) < 0 ||
-            first < 0 || workers < 0 || first + workers > CLUSTER_WORKERS_MAX)
+            first < 0 || workers < 0 || first > CLUSTER_WORKERS_MAX || workers > CLUSTER_WORKERS_MAX - first)
             goto bad;
         snprintf(decision->node[i].name, sizeof decision->node[i].name, "%s", name);
         decision->node[i].first = (uint32_t)first;

@@ -27,8 +27,8 @@ enum base_status cluster_state_reserve(struct cluster_state *state, uint64_t *fi
 /* A random text that no other state folder has. */
 const char *cluster_state_id(const struct cluster_state *state);
 /* Durable when it returns BASE_OK. Else *unknown says whether it may be on disk all the same: then the caller records
- * it again, until it is or definitely is not. */
-enum base_status cluster_state_record(struct cluster_state *state, const struct cluster_decision *decision,
+ * it again, until it is or definitely is not. again: an earlier try ended so. */
+enum base_status cluster_state_record(struct cluster_state *state, const struct cluster_decision *decision, bool again,
                                       bool *unknown, struct base_error *error);
 void cluster_state_forget(struct cluster_state *state, uint64_t job);
 /* Gives every decision that stands to the coordinator. One that cannot be read is an error: it must not be forgotten

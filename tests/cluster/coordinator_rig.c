@@ -110,6 +110,7 @@ static void step(struct rig *rig, const struct cluster_event *event)
             break;
         case CLUSTER_ACTION_RECORD:
             rig->recorded = action->decision->job;
+            assert_int_equal(action->again, rig->unsure[rig->recorded]);
             rig->decided[rig->recorded] = rig->record_status == BASE_OK;
             rig->unsure[rig->recorded] = rig->record_status != BASE_OK && rig->record_unknown;
             rig->record_pending = !rig->record_late;

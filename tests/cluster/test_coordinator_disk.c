@@ -53,7 +53,7 @@ static void record(uint64_t job)
                                         .files = "7-00000000000000000000000000000000",
                                         .node_count = 1,
                                         .node = &node};
-    cluster_disk_record(disk, &decision);
+    cluster_disk_record(disk, &decision, false);
 }
 
 static void expect_result(uint64_t job, enum base_status status)
@@ -113,7 +113,7 @@ static void a_failure_is_told(void **state)
                                         .files = "7-00000000000000000000000000000000",
                                         .node_count = 1,
                                         .node = &node};
-    cluster_disk_record(disk, &decision);
+    cluster_disk_record(disk, &decision, false);
     expect_result(5, BASE_INVALID);
     assert_false(is_there(5));
 }

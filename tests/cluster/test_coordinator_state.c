@@ -152,7 +152,7 @@ static void record(struct cluster_state *state)
 {
     struct base_error error = {0};
     bool unknown = true;
-    assert_int_equal(cluster_state_record(state, &decision, &unknown, &error), BASE_OK);
+    assert_int_equal(cluster_state_record(state, &decision, false, &unknown, &error), BASE_OK);
     assert_false(unknown);
 }
 
@@ -313,12 +313,35 @@ static void test_what_cannot_be_written_is_not_there(void **unused)
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     bool unknown = true;
-    const enum base_status status = cluster_state_record(state, &decision, &unknown, &error);
+    const enum base_status status = cluster_state_record(state, &decision, false, &unknown, &error);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(status, BASE_TOO_LARGE);
     assert_false(unknown);
     assert_int_equal(entries(), 2);
     record(state);
+    cluster_state_close(state);
+}
+
+/* The first try left it there, and nobody knew; the second cannot even begin. It is not known to be gone before it is.
+ */
+static void test_second_try_removes_what_the_first_left(void **unused)
+{
+    (void)unused;
+    struct cluster_state *state = open_state();
+    struct base_error error = {0};
+    struct rlimit before, small;
+    record(state);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 8;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    bool unknown = true;
+    const enum base_status status = cluster_state_record(state, &decision, true, &unknown, &error);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, BASE_TOO_LARGE);
+    assert_false(unknown);
+    assert_int_equal(entries(), 2); /* it went with that */
     cluster_state_close(state);
 }
 
@@ -438,6 +461,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_decision, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_flipped_bit_of_a_decision, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_is_not_there, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_second_try_removes_what_the_first_left, setup, teardown),
         cmocka_unit_test_setup_teardown(test_foreign_folders, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_link_is_followed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_one_at_a_time, setup, teardown),

@@ -485,7 +485,7 @@ static void test_decision_is_completed(void **unused)
     uint64_t first;
     bool unknown;
     assert_int_equal(cluster_state_open(path, &state, &first, &error), BASE_OK);
-    assert_int_equal(cluster_state_record(state, &decision, &unknown, &error), BASE_OK);
+    assert_int_equal(cluster_state_record(state, &decision, false, &unknown, &error), BASE_OK);
     cluster_state_close(state);
     snprintf(path, sizeof path, "%s/state/decision-7", folder);
     assert_true(exists(path));
