@@ -93,8 +93,10 @@ struct coordinator_job {
 /* What a node has carried out of a decision. */
 struct coordinator_pending_node {
     bool committed, published;
-    bool gone;                     /* it does not find the directory */
-    uint64_t retry_ns, backoff_ns; /* after a failure: when it is told again; 0: it was told, or is not here */
+    bool gone;                /* it does not find the directory */
+    enum base_status failure; /* the last; counts while backoff_ns is not 0 */
+    uint64_t retry_ns;        /* after a failure: when it is told again; 0: it was told, or is not here */
+    uint64_t backoff_ns;      /* until then; 0: it has not failed since it last succeeded */
 };
 
 enum coordinator_pending_state {

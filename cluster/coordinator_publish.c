@@ -335,11 +335,12 @@ static void on_failed(struct cluster_coordinator *c, struct coordinator_pending 
     struct base_error stuck;
     base_error_set(&stuck, error->status, "node %s cannot publish its share of job %llu: %s",
                    pending->decision.node[i].name, (unsigned long long)pending->decision.job, error->text);
-    if (strcmp(stuck.text, pending->stuck.text) != 0)
+    if (node->backoff_ns == 0 || node->failure != error->status) /* once, not at every retry */
         base_log_error("%s; it is tried again until it can be done", stuck.text);
     if (!pending->stuck_since_ns)
         pending->stuck_since_ns = c->now_ns;
     pending->stuck = stuck;
+    node->failure = error->status;
     node->backoff_ns = base_min_u64(base_max_u64(2 * node->backoff_ns, PENDING_RETRY_MIN_NS), PENDING_RETRY_MAX_NS);
     node->retry_ns = c->now_ns + node->backoff_ns;
     node->gone = error->status == BASE_NOT_FOUND;
@@ -358,10 +359,10 @@ static void on_done(struct cluster_coordinator *c, struct coordinator_pending *p
     node->gone = false;
     node->retry_ns = node->backoff_ns = 0;
     pending->gone_since_ns = 0;
-    bool waits = false;
+    bool failing = false; /* also a node that was told again and has not answered yet */
     for (uint32_t n = 0; n < pending->decision.node_count; n++)
-        waits |= pending->node[n].retry_ns != 0;
-    if (!waits)
+        failing |= pending->node[n].backoff_ns != 0;
+    if (!failing)
         pending->stuck_since_ns = 0;
     if (!were_committed && all_committed(pending))
         pending_tell_all(c, pending);
@@ -395,10 +396,10 @@ static void pending_retry(struct cluster_coordinator *c, struct coordinator_pend
         const uint64_t peer = node_peer(c, pending->decision.node[i].name); /* else its hello will do */
         if (peer)
             pending_tell(c, pending, i, peer);
-        /* Do the others still find it, who had done their share? */
+        /* Do the others still find it, who had done their share? Somebody may have read the result and removed it. */
         for (uint32_t n = 0; any_gone(pending) && n < pending->decision.node_count; n++) {
             const uint64_t other = node_peer(c, pending->decision.node[n].name);
-            if (n != i && other && pending->node[n].committed && !pending->node[n].published)
+            if (n != i && other && pending->node[n].committed)
                 tell_commit(c, pending, n, other);
         }
     }

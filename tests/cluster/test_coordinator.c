@@ -1034,6 +1034,26 @@ static void test_directory_is_not_found(void **state)
     rig_close(rig);
 }
 
+/* The same when some had published already: the directory was removed before the last one came to it. */
+static void test_published_directory_is_not_found(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 27, 3);
+    rig->node[1].fail_at[CLUSTER_MESSAGE_PUBLISH] = BASE_NOT_FOUND;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_int_equal(await_report(rig, client, CLUSTER_PATIENCE_NS + BASE_NS_PER_S), BASE_NOT_FOUND);
+    assert_true(rig->node[0].published[client->job] && rig->node[2].published[client->job]);
+    rig_run(rig, 2 * CLUSTER_GONE_NS); /* the others find it */
+    assert_false(rig->forgotten[client->job]);
+    for (uint32_t i = 0; i < 3; i++)
+        rig->node[i].fail_at[CLUSTER_MESSAGE_COMMIT] = BASE_NOT_FOUND;
+    rig_run(rig, CLUSTER_GONE_NS + 2 * 60 * BASE_NS_PER_S);
+    assert_true(rig->forgotten[client->job]);
+    rig_close(rig);
+}
+
 /* Whether the decision is on disk is not known: nobody touches the parts until it is. */
 static void test_record_is_unknown(void **state)
 {
@@ -1298,6 +1318,7 @@ int main(void)
         cmocka_unit_test(test_restore),
         cmocka_unit_test(test_publication_is_tried_again),
         cmocka_unit_test(test_directory_is_not_found),
+        cmocka_unit_test(test_published_directory_is_not_found),
         cmocka_unit_test(test_record_is_unknown),
         cmocka_unit_test(test_record_is_late),
         cmocka_unit_test(test_many_doubts),
