@@ -113,14 +113,17 @@ static inline enum csv_result end_field(struct csv_split *split, struct record *
     return CSV_OK;
 }
 
-/* The record's text ends at `at`, by a line end or with the file; the next one begins at `next`. */
+/* The record's text ends at `at`, by a line end or with the file; the next one begins at `next`. last: where the data
+ * does; final: and the file, too. */
 static inline enum csv_result end_record(struct csv_split *split, struct record *record, const uint8_t *data, size_t at,
-                                         size_t next, bool at_end)
+                                         size_t next, bool last, bool final)
 {
     if (at > record->field_begin && data[at - 1] == '\r')
         at--;
     if (at == record->begin && split->columns > 1 && !split->any_count) {
-        if (!at_end)
+        if (last && !final) /* the end of a compressed file shows only behind it */
+            return CSV_MORE;
+        if (!last)
             return fail(split, record, at, CSV_EMPTY_LINE);
         record->begin = next;
         return CSV_OK;
@@ -153,7 +156,7 @@ static inline enum csv_result split_record(struct csv_split *split, struct recor
                 return CSV_MORE;
             if (record->inside)
                 return fail(split, record, record->field_begin, CSV_QUOTE_OPEN);
-            return end_record(split, record, data, at, at, true);
+            return end_record(split, record, data, at, at, true, true);
         }
         if (data[at] == quote) {
             result = open_or_close_quote(split, record, cursor, at);
@@ -164,7 +167,7 @@ static inline enum csv_result split_record(struct csv_split *split, struct recor
             record->column++;
             begin_field(record, at + 1);
         } else {
-            result = end_record(split, record, data, at, at + 1, final && at + 1 == cursor->bytes);
+            result = end_record(split, record, data, at, at + 1, at + 1 == cursor->bytes, final);
             record->lines++;
             return result;
         }

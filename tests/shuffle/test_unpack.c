@@ -95,6 +95,39 @@ static void members_and_blocks(void **state)
     }
 }
 
+/* Blocks end anywhere, also where the file does, which shows only when more is asked for. */
+static void empty_last_line(void **state)
+{
+    struct harness *harness = *state;
+    static const struct {
+        const char *csv, *rows, *words; /* rows, or words of the error */
+    } cases[] = {
+        {"a,b\n1,x\n\n", "[1][x]\n", NULL},
+        {"a,b\r\n1,x\r\n\r\n", "[1][x]\n", NULL},
+        {"a,b\n1,x\n2,y", "[1][x]\n[2][y]\n", NULL},
+        {"a,b\n\n1,x\n", NULL, "t.csv.gz:2: an empty line"},
+        {"a,b\n1,x\n\n\n", NULL, "t.csv.gz:3: an empty line"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct base_error error = {0};
+        struct text packed = {0};
+        const size_t bytes = strlen(cases[i].csv);
+        gzip_member(cases[i].csv, bytes, &packed);
+        for (uint32_t block = 4; block <= bytes + 1; block++) {
+            struct text rows = {0};
+            if (cases[i].rows != NULL) {
+                assert_ok(scan_file(harness, "t.csv.gz", &packed, block, &rows, &error));
+                assert_string_equal(rows.data, cases[i].rows);
+            } else {
+                assert_int_equal(scan_file(harness, "t.csv.gz", &packed, block, &rows, &error), BASE_PARSE);
+                assert_text(cases[i].words);
+            }
+            free(rows.data);
+        }
+        free(packed.data);
+    }
+}
+
 /* Every truncation that is not between two members, and every flipped bit, but for those that mean nothing. */
 static void damage_is_an_error(void **state)
 {
@@ -192,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(members_and_blocks, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(empty_last_line, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(damage_is_an_error, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(other_data_under_the_name, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(fixed_width, harness_setup, harness_teardown),
