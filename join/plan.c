@@ -47,6 +47,14 @@ uint64_t join_plan_relation_rows(const struct shuffle_relation *relation)
     return row_bytes > 0 ? bytes / row_bytes : 0;
 }
 
+bool join_plan_rows_exact(const struct shuffle_relation *relation)
+{
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        if (relation->file[i].packing != SHUFFLE_PACKING_NONE)
+            return false;
+    return relation->format == SHUFFLE_FORMAT_FIXED;
+}
+
 /* Adds `column` of the source to what travels, unless it does already; returns its place. */
 static uint32_t plan_project(struct join_side *side, uint32_t column)
 {

@@ -82,10 +82,11 @@ enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uin
                                  struct base_error *error);
 void join_plan_free(struct join_plan *plan);
 
-/* Bytes a relation holds: of its files, or rows * row bytes; and a guess of its rows (exact for gen: and fixed-width).
- */
+/* Bytes a relation holds: of its files, or rows * row bytes; and a guess of its rows. */
 uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation);
 uint64_t join_plan_relation_rows(const struct shuffle_relation *relation);
+/* Is that no guess (gen:, and fixed-width files that are not compressed)? */
+bool join_plan_rows_exact(const struct shuffle_relation *relation);
 /* What a worker of a node with local workers will send: bytes of rows and frames, connections, bytes on each. A guess,
  * for choosing an engine. */
 struct net_traffic join_plan_traffic(const struct join_plan *plan, uint32_t local);

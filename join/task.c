@@ -134,7 +134,7 @@ static enum base_status task_open_table(struct join_task *task, struct base_erro
                                              .layout = &task->layout[plan->build],
                                              .key = &build->key,
                                              .rows_expected = rows,
-                                             .rows_exact = build->relation.format == SHUFFLE_FORMAT_FIXED,
+                                             .rows_exact = join_plan_rows_exact(&build->relation),
                                              .rows_pinned = preloaded ? rows / plan->workers : 0,
                                              .prefault = preloaded};
     return join_table_open(&config, &task->table, error);

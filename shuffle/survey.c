@@ -52,10 +52,11 @@ static enum base_status survey_begin(struct shuffle_scan *scan, const struct shu
 {
     (void)error;
     struct survey_scan *survey = survey_of(scan);
+    const struct shuffle_file *file = &scan->config.relation->file[morsel->file];
     survey->at = morsel->begin;
-    survey->end = morsel->end;
+    survey->end = file->packing == SHUFFLE_PACKING_NONE ? morsel->end : morsel->begin; /* no morsel follows it */
     survey->found = (struct shuffle_survey){.index = morsel->index};
-    shuffle_reader_begin(survey->reader, &scan->config.relation->file[morsel->file], morsel->begin, morsel->end);
+    shuffle_reader_begin(survey->reader, file, morsel->begin, morsel->end);
     return BASE_OK;
 }
 

@@ -176,6 +176,9 @@ static void test_sizes_of_relations(void **state)
     fixed.file = &file;
     fixed.file_count = 1;
     assert_int_equal(join_plan_relation_rows(&fixed), 1000);
+    assert_true(join_plan_rows_exact(&fixed));
+    file.packing = SHUFFLE_PACKING_ZSTD;
+    assert_false(join_plan_rows_exact(&fixed));
     struct shuffle_file vast_files[3] = {{.bytes = INT64_MAX}, {.bytes = INT64_MAX}, {.bytes = 3}};
     fixed.file = vast_files;
     fixed.file_count = 3;
