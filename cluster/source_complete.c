@@ -182,6 +182,15 @@ static enum base_status check_folder(struct folder *folder, uint64_t *rows, bool
     return status;
 }
 
+/* A folder without any part in it: is it a result all the same? */
+static enum base_status check_bare(char *path, struct base_error *error)
+{
+    struct folder folder = {.path = path};
+    uint64_t rows = 0;
+    bool known = false;
+    return check_folder(&folder, &rows, &known, error);
+}
+
 /* The files from `first` on that are in the same folder; *path (malloc'ed) is the folder's, "." for none. */
 static uint32_t folder_files(const struct shuffle_relation *relation, uint32_t first, char **path)
 {
@@ -206,6 +215,11 @@ enum base_status cluster_source_complete(const char *path, struct shuffle_relati
         return BASE_OK;
     bool known = true;
     uint64_t rows = 0;
+    for (uint32_t i = 0; i < relation->bare_count; i++) {
+        const enum base_status status = check_bare(relation->bare[i], error);
+        if (status != BASE_OK)
+            return status;
+    }
     for (uint32_t i = 0; i < relation->file_count;) {
         struct folder folder = {.file = &relation->file[i]};
         folder.file_count = folder_files(relation, i, &folder.path);

@@ -2,11 +2,12 @@
  *
  * Order: a folder's files by name (byte by byte), then its subfolders by name, each in the same way; a glob's matches
  * by path. Left out, in folders and by globs that do not ask for them: names that begin with '.' or '_', which are of
- * those who write (_SUCCESS.json, _temporary, attempts), and schemas beside data. Linked folders are followed; one that
- * leads back into itself is an error. */
+ * those who write (_SUCCESS.json, _temporary, attempts), and schemas beside data. Linked folders are followed; a folder
+ * that is reached twice, also when a link leads back into it, is an error: its rows would count twice. */
 #include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,12 +18,16 @@
 
 enum { LISTING_DEPTH_MAX = 64 };
 
-/* A folder that is being read, and those it was reached through. */
-struct folder {
-    const struct folder *parent;
+/* A folder that was listed. */
+struct seen {
     dev_t device;
     ino_t inode;
-    uint32_t depth;
+    char path[];
+};
+
+struct listing {
+    struct shuffle_relation *relation;
+    void *seen; /* of tsearch(3) */
 };
 
 static bool has_suffix(const char *text, const char *suffix)
@@ -118,50 +123,92 @@ static char *join_path(const char *directory, const char *name)
     return asprintf(&path, "%s%s%s", directory, has_suffix(directory, "/") ? "" : "/", name) < 0 ? NULL : path;
 }
 
-static enum base_status list_folder(struct shuffle_relation *relation, const char *path, const struct stat *info,
-                                    const struct folder *parent, struct base_error *error);
+static int by_identity(const void *one, const void *other)
+{
+    const struct seen *a = one, *b = other;
+    if (a->device != b->device)
+        return a->device < b->device ? -1 : 1;
+    return a->inode < b->inode ? -1 : a->inode > b->inode;
+}
 
-/* One entry of a folder: a file in the first round, a subfolder in the second. */
-static enum base_status add_entry(struct shuffle_relation *relation, const char *path, bool folders,
-                                  const struct folder *folder, struct base_error *error)
+/* Notes the folder, which must not have been listed before. */
+static enum base_status see_folder(struct listing *listing, const char *path, const struct stat *info,
+                                   struct base_error *error)
+{
+    struct seen *seen = malloc(sizeof *seen + strlen(path) + 1);
+    struct seen **found = NULL;
+    if (seen != NULL) {
+        seen->device = info->st_dev;
+        seen->inode = info->st_ino;
+        strcpy(seen->path, path);
+        found = tsearch(seen, &listing->seen, by_identity);
+    }
+    if (found != NULL && *found == seen)
+        return BASE_OK;
+    free(seen);
+    if (found == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
+    return base_error_set(error, BASE_INVALID,
+                          "the folder %s is %s by another name, by a link: its rows would count twice; remove the "
+                          "link, or name what you mean with a glob",
+                          path, (*found)->path);
+}
+
+static enum base_status note_bare(struct shuffle_relation *relation, const char *path, struct base_error *error)
+{
+    char **grown = realloc(relation->bare, (relation->bare_count + 1) * sizeof *grown);
+    if (grown != NULL)
+        relation->bare = grown;
+    char *copy = grown != NULL ? strdup(path) : NULL;
+    if (copy == NULL)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
+    grown[relation->bare_count++] = copy;
+    return BASE_OK;
+}
+
+static enum base_status list_folder(struct listing *listing, const char *path, const struct stat *info, uint32_t depth,
+                                    struct base_error *error);
+
+/* One entry of a folder `depth` deep: a file in the first round, a subfolder in the second. */
+static enum base_status add_entry(struct listing *listing, const char *path, bool folders, uint32_t depth,
+                                  struct base_error *error)
 {
     struct stat info;
     if (stat(path, &info) != 0)
         return base_error_set_errno(error, errno, "cannot look at %s", path);
     if (S_ISDIR(info.st_mode))
-        return folders ? list_folder(relation, path, &info, folder, error) : BASE_OK;
+        return folders ? list_folder(listing, path, &info, depth + 1, error) : BASE_OK;
     if (folders)
         return BASE_OK;
     if (!S_ISREG(info.st_mode))
         return base_error_set(error, BASE_INVALID, "%s is %s: data is read from regular files", path,
                               base_file_kind_words(info.st_mode));
-    const enum base_status status = check_format(relation, path, error);
-    return status == BASE_OK ? add_file(relation, path, &info, error) : status;
+    const enum base_status status = check_format(listing->relation, path, error);
+    return status == BASE_OK ? add_file(listing->relation, path, &info, error) : status;
 }
 
-static enum base_status list_folder(struct shuffle_relation *relation, const char *path, const struct stat *info,
-                                    const struct folder *parent, struct base_error *error)
+static enum base_status list_folder(struct listing *listing, const char *path, const struct stat *info, uint32_t depth,
+                                    struct base_error *error)
 {
-    const struct folder folder = {parent, info->st_dev, info->st_ino, parent == NULL ? 1 : parent->depth + 1};
-    for (const struct folder *above = parent; above != NULL; above = above->parent)
-        if (above->device == folder.device && above->inode == folder.inode)
-            return base_error_set(error, BASE_INVALID,
-                                  "the folder %s is one of those that it is in: a link leads back; remove the link",
-                                  path);
-    if (folder.depth > LISTING_DEPTH_MAX)
+    enum base_status status = see_folder(listing, path, info, error);
+    if (status != BASE_OK)
+        return status;
+    if (depth > LISTING_DEPTH_MAX)
         return base_error_set(error, BASE_TOO_LARGE, "%s lies in more than %d folders", path, LISTING_DEPTH_MAX);
     struct dirent **entry;
     const int count = scandir(path, &entry, is_data, by_name);
     if (count < 0)
         return base_error_set_errno(error, errno, "cannot list %s", path);
-    enum base_status status = BASE_OK;
+    const uint32_t files_before = listing->relation->file_count;
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < count && status == BASE_OK; i++) {
             char *inside = join_path(path, entry[i]->d_name);
-            status = inside != NULL ? add_entry(relation, inside, round == 1, &folder, error)
+            status = inside != NULL ? add_entry(listing, inside, round == 1, depth, error)
                                     : base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
             free(inside);
         }
+        if (round == 0 && status == BASE_OK && listing->relation->file_count == files_before)
+            status = note_bare(listing->relation, path, error);
     }
     for (int i = 0; i < count; i++)
         free(entry[i]);
@@ -169,20 +216,23 @@ static enum base_status list_folder(struct shuffle_relation *relation, const cha
     return status;
 }
 
-static const char *base_name(const char *path)
+static const char *next_part(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
+    const char *slash = strchr(path, '/');
+    return slash == NULL ? NULL : slash + 1;
 }
 
-/* Does the glob ask for such names: "_old*" for "_old1.csv", but "*" not for "_SUCCESS.json"? */
+/* Does the glob ask for such names, part by part: "_old*" for "_old1.csv", but "*" not for "_SUCCESS.json"? */
 static bool glob_wants(const char *pattern, const char *path)
 {
-    const char *name = base_name(path), *last = base_name(pattern);
-    return shuffle_relation_is_data_name(name) || (last[0] == name[0] && !has_suffix(name, ".schema"));
+    const char *name = path, *wanted = pattern;
+    for (; name != NULL && wanted != NULL; name = next_part(name), wanted = next_part(wanted))
+        if ((*name == '.' || *name == '_') && *wanted != *name)
+            return false;
+    return !has_suffix(path, ".schema");
 }
 
-static enum base_status list_glob(struct shuffle_relation *relation, const char *pattern, struct base_error *error)
+static enum base_status list_glob(struct listing *listing, const char *pattern, struct base_error *error)
 {
     glob_t found;
     const int result = glob(pattern, GLOB_ERR, NULL, &found);
@@ -202,42 +252,33 @@ static enum base_status list_glob(struct shuffle_relation *relation, const char 
         if (stat(path, &info) != 0)
             status = base_error_set_errno(error, errno, "cannot look at %s", path);
         else if (S_ISDIR(info.st_mode))
-            status = list_folder(relation, path, &info, NULL, error);
+            status = list_folder(listing, path, &info, 1, error);
         else
-            status = add_entry(relation, path, false, NULL, error);
+            status = add_entry(listing, path, false, 0, error);
     }
     globfree(&found);
-    if (status == BASE_OK && relation->file_count == 0)
+    if (status == BASE_OK && listing->relation->file_count == 0)
         return base_error_set(error, BASE_NOT_FOUND, "no regular file matches %s on this machine", pattern);
     return status;
 }
 
-static void drop_files(struct shuffle_relation *relation)
-{
-    for (uint32_t i = 0; i < relation->file_count; i++)
-        free(relation->file[i].path);
-    free(relation->file);
-    relation->file = NULL;
-    relation->file_count = 0;
-}
-
-static enum base_status list_path(struct shuffle_relation *relation, const char *path, struct base_error *error)
+static enum base_status list_path(struct listing *listing, const char *path, struct base_error *error)
 {
     struct stat info;
     if (stat(path, &info) != 0) {
         if (errno == ENOENT && strpbrk(path, "*?[") != NULL)
-            return list_glob(relation, path, error);
+            return list_glob(listing, path, error);
         if (errno == ENOENT)
             return base_error_set(error, BASE_NOT_FOUND, "%s does not exist on this machine", path);
         return base_error_set_errno(error, errno, "cannot look at %s", path);
     }
     if (S_ISREG(info.st_mode))
-        return add_file(relation, path, &info, error);
+        return add_file(listing->relation, path, &info, error);
     if (!S_ISDIR(info.st_mode))
         return base_error_set(error, BASE_INVALID, "%s is %s, neither a regular file nor a directory", path,
                               base_file_kind_words(info.st_mode));
-    const enum base_status status = list_folder(relation, path, &info, NULL, error);
-    if (status == BASE_OK && relation->file_count == 0)
+    const enum base_status status = list_folder(listing, path, &info, 1, error);
+    if (status == BASE_OK && listing->relation->file_count == 0)
         return base_error_set(error, BASE_NOT_FOUND,
                               "%s holds no data files (names that begin with '.' or '_' do not count)", path);
     return status;
@@ -245,9 +286,11 @@ static enum base_status list_path(struct shuffle_relation *relation, const char 
 
 enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error)
 {
-    drop_files(relation);
-    const enum base_status status = list_path(relation, path, error);
+    struct listing listing = {.relation = relation};
+    shuffle_relation_forget_files(relation);
+    const enum base_status status = list_path(&listing, path, error);
+    tdestroy(listing.seen, free);
     if (status != BASE_OK)
-        drop_files(relation);
+        shuffle_relation_forget_files(relation);
     return status;
 }

@@ -58,11 +58,15 @@ struct shuffle_relation {
     struct shuffle_schema schema; /* of the source, all columns */
     uint32_t file_count;
     struct shuffle_file *file;
+    uint32_t bare_count; /* folders that were listed and have no data files of their own; not carried */
+    char **bare;
     bool rows_known; /* of files: what wrote them said how many rows they have */
     uint64_t rows;
 };
 
 void shuffle_relation_free(struct shuffle_relation *relation);
+/* Drops what shuffle_relation_list found. */
+void shuffle_relation_forget_files(struct shuffle_relation *relation);
 
 /* A source as the user wrote it: "shared:PATH", "local:GLOB",
  * "gen:rows=16M,row=64,keys=zipf:1.1:1000000,seed=7,preload=1" or a bare PATH (shared). Fills placement, format (by
