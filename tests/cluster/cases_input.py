@@ -318,13 +318,14 @@ def incomplete_results(cluster):
     reads(out, 2000, "--incomplete", "yes")
     write(lab, out + "/_SUCCESS.json", b"{}")
     refused(cluster, ["_SUCCESS.json is damaged"], out)
-    results, (out, _) = lab.path("results"), made()
-    write(lab, "results/other/more.csv", GOOD)
-    os.rename(out, results + "/mine")
+    results = lab.fresh("results")
+    os.mkdir(results)
+    for name in ("mine", "other"):
+        os.rename(made()[0], results + "/" + name)
     reads(results, 4000)
     for part in parts:
         os.unlink(results + "/mine/" + part)
-    refused(cluster, ["results/mine is not complete", parts[0]], results)
+    refused(cluster, ["/mine is not complete", parts[0]], results)
     reads(results, 2000, "--incomplete", "yes")
     os.unlink(results + "/mine/_SUCCESS.json")
     reads(results, 2000)
