@@ -41,6 +41,15 @@ static const struct {
 #undef BEGIN
 };
 
+/* May a CSV file begin like that, too? */
+static bool is_name(const char *begin, const uint8_t *data, size_t bytes)
+{
+    if (strcmp(begin, "BZh") == 0)
+        return bytes < 10 || memcmp(data + 4, "1AY&SY", 6) != 0;
+    const bool letters = strcmp(begin, "PAR1") == 0 || strcmp(begin, "FEA1") == 0;
+    return letters && (bytes < 5 || data[4] >= ' ' || data[4] == '\r' || data[4] == '\n' || data[4] == '\t');
+}
+
 /* Without a byte order mark: of most characters all bytes but one are zero, always the same ones. */
 static const char *wide_text(const uint8_t *data, size_t bytes)
 {
@@ -89,13 +98,12 @@ enum base_status shuffle_content_check(const char *path, const struct shuffle_cs
 {
     const char *words = NULL, *advice = RECODE;
     for (size_t i = 0; i < sizeof formats / sizeof *formats && words == NULL; i++) {
-        if (bytes < formats[i].bytes || memcmp(data, formats[i].begin, formats[i].bytes) != 0)
+        if (bytes < formats[i].bytes || memcmp(data, formats[i].begin, formats[i].bytes) != 0 ||
+            is_name(formats[i].begin, data, bytes))
             continue;
         words = formats[i].words;
         advice = formats[i].advice;
     }
-    if (words != NULL && memcmp(data, "BZh", 3) == 0 && (bytes < 10 || memcmp(data + 4, "1AY&SY", 6) != 0))
-        words = NULL; /* a name may begin so */
     if (words == NULL)
         words = wide_text(data, bytes);
     if (words == NULL && csv->quote == '"' && is_json(data, bytes)) {

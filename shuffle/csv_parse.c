@@ -121,7 +121,7 @@ static inline enum csv_result end_record(struct csv_split *split, struct record 
     if (at > record->field_begin && data[at - 1] == '\r')
         at--;
     if (at == record->begin && split->columns > 1 && !split->any_count) {
-        if (last && !final) /* the end of a compressed file shows only behind it */
+        if (last && !final) /* of a compressed file the end shows only at the next read */
             return CSV_MORE;
         if (!last)
             return fail(split, record, at, CSV_EMPTY_LINE);

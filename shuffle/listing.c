@@ -83,10 +83,11 @@ static enum base_status check_format(struct shuffle_relation *relation, const ch
 static enum base_status add_file(struct shuffle_relation *relation, const char *path, const struct stat *info,
                                  struct base_error *error)
 {
-    if (relation->format == SHUFFLE_FORMAT_CSV && info->st_size == 0)
-        return base_error_set(
-            error, BASE_PARSE,
-            "%s has 0 bytes: a CSV file without rows still has a header; remove the file or write one", path);
+    const enum shuffle_packing packing = shuffle_packing_of(path, NULL);
+    if (info->st_size == 0 && (relation->format == SHUFFLE_FORMAT_CSV || packing != SHUFFLE_PACKING_NONE))
+        return base_error_set(error, BASE_PARSE, "%s has 0 bytes: %s; remove the file or write one", path,
+                              packing == SHUFFLE_PACKING_NONE ? "a CSV file without rows still has a header"
+                                                              : "a compressed file without rows still has a header");
     struct shuffle_file *grown = realloc(relation->file, (relation->file_count + 1) * sizeof *grown);
     if (grown == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a list of %u files", relation->file_count + 1);
@@ -96,7 +97,7 @@ static enum base_status add_file(struct shuffle_relation *relation, const char *
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
     struct shuffle_file *file = &relation->file[relation->file_count++];
     file->path = copy;
-    file->packing = shuffle_packing_of(path, NULL);
+    file->packing = packing;
     shuffle_file_describe(info, file);
     return BASE_OK;
 }

@@ -342,6 +342,7 @@ static void test_other_formats(void **state)
         CASE("BZh91AY&SY...", "a bzip2 file"),
         CASE("PAR1\x15\x04", "a Parquet file by its first bytes, not CSV: export"),
         CASE("ARROW1\0\0", "an Arrow (Feather) file"),
+        CASE("FEA1\0\0\0\0", "a Feather file"),
         CASE("\x7f"
              "ELF\x02\x01",
              "an ELF program"),
@@ -384,6 +385,8 @@ static void test_other_formats(void **state)
     /* These look alike and are CSV. */
     expect(harness, "BZh,b\n1,2\n", NULL, "BZh:int64?,b:int64?");
     expect(harness, "PK,b\n1,2\n", NULL, "PK:int64?,b:int64?");
+    expect(harness, "PAR1,PAR2\n1,2\n", NULL, "PAR1:int64?,PAR2:int64?");
+    expect(harness, "FEA1\n1\n", NULL, "FEA1:int64?");
     expect(harness, "[x],{y}\n1,2\n", NULL, "[x]:int64?,{y}:int64?");
     expect(harness, "a,b\r", NULL, "a:string?,b:string?");
     expect(harness, "a,\"b\rc\"", NULL, "a:string?,b\rc:string?");

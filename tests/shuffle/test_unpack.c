@@ -216,7 +216,10 @@ static void fixed_width(void **state)
     const struct harness_scan how = {.morsel_bytes = 30, .block_bytes = 30};
     assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
     assert_text("holds 100 bytes, which is no multiple of the 3 bytes of a row");
+    path = harness_write(harness, "none.bin.gz", "", 0);
     shuffle_relation_free(&relation);
+    assert_int_equal(harness_relation(path, "a:int16,b:uint8", &relation, &error), BASE_PARSE);
+    assert_text("none.bin.gz has 0 bytes: a compressed file");
     free(packed.data);
     free(rows.data);
 }
