@@ -50,7 +50,8 @@ static bool is_name(const char *begin, const uint8_t *data, size_t bytes)
     return letters && (bytes < 5 || data[4] >= ' ' || data[4] == '\r' || data[4] == '\n' || data[4] == '\t');
 }
 
-/* Without a byte order mark: of most characters all bytes but one are zero, always the same ones. */
+/* Without a byte order mark: of the first and of most characters all bytes but one are zero, always the same ones. A
+ * file that begins with another character is CSV in which a field holds zero bytes. */
 static const char *wide_text(const uint8_t *data, size_t bytes)
 {
     static const struct {
@@ -65,6 +66,8 @@ static const char *wide_text(const uint8_t *data, size_t bytes)
             bool fits = true;
             for (size_t i = 0; i < kinds[k].width; i++)
                 fits = fits && (data[at + i] != 0) == (i == kinds[k].place);
+            if (!fits && characters == 0)
+                break;
             fitting += fits;
         }
         if (characters >= 2 && fitting * 4 >= characters * 3)

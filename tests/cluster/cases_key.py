@@ -221,7 +221,7 @@ def key_files(lab):
             says(error, bad, words)
             expect("swordfish" not in error, "the error tells what is in the file")
         says(place.client("nodes", key=bad + "-none", code=2).stderr, "there is no key " + bad + "-none")
-        says(place.client("nodes", "--key=", code=2).stderr, "--key wants the name of a file")
+        says(place.client("nodes", "--key=", code=2).stderr, "--key has an empty value")
         says(place.client("nodes", key=bad, code=2, by_environment=True).stderr, "MILLRACE_KEY", bad)
 
 

@@ -323,6 +323,30 @@ static void test_without_header(void **state)
     shuffle_relation_free(&relation);
 }
 
+/* CSV that begins a little like something else, or has zero bytes in a field all through. */
+static void test_formats_that_are_csv(void **state)
+{
+    struct harness *harness = *state;
+    static const char *const texts[] = {"PAR1,PAR2\n1,2\n", "FEA1\nx\n", "BZh9,b\n1,2\n", "PK,b\n1,2\n"};
+    char zeros[4096] = "key:int64,text:string\n0,";
+    for (size_t i = strlen(zeros); i + 2 < sizeof zeros; i += 2)
+        memcpy(zeros + i, "\0\xff", 2);
+    zeros[sizeof zeros - 1] = '\n';
+    for (size_t i = 0; i <= sizeof texts / sizeof *texts; i++) {
+        const bool last = i == sizeof texts / sizeof *texts;
+        struct base_error error = {0};
+        struct shuffle_relation relation;
+        char *path;
+        harness_write(harness, "1.csv", last ? zeros : texts[i], last ? sizeof zeros : strlen(texts[i]));
+        assert_ok(shuffle_relation_parse(harness->directory, &relation, &path, &error));
+        assert_ok(shuffle_relation_list(&relation, path, &error));
+        assert_ok(shuffle_relation_resolve_schema(&relation, NULL, &error));
+        free(path);
+        shuffle_relation_free(&relation);
+    }
+    unlink(harness_write(harness, "1.csv", "x", 1));
+}
+
 /* What is no CSV is named, wherever it is in the list of files, with a header and without. */
 static void test_other_formats(void **state)
 {
@@ -525,13 +549,21 @@ static void test_survey_apply(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gen_words),    cmocka_unit_test(test_refused_words),
-        cmocka_unit_test(test_paths),        WITH_FILES(test_listing),
-        WITH_FILES(test_folders_in_folders), WITH_FILES(test_inference),
-        WITH_FILES(test_declared),           WITH_FILES(test_bad_headers),
-        WITH_FILES(test_without_header),     WITH_FILES(test_headers_must_agree),
-        WITH_FILES(test_other_formats),      WITH_FILES(test_one_line_end_without_header),
-        WITH_FILES(test_fixed_files),        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_gen_words),
+        cmocka_unit_test(test_refused_words),
+        cmocka_unit_test(test_paths),
+        WITH_FILES(test_listing),
+        WITH_FILES(test_folders_in_folders),
+        WITH_FILES(test_inference),
+        WITH_FILES(test_declared),
+        WITH_FILES(test_bad_headers),
+        WITH_FILES(test_without_header),
+        WITH_FILES(test_headers_must_agree),
+        WITH_FILES(test_other_formats),
+        WITH_FILES(test_formats_that_are_csv),
+        WITH_FILES(test_one_line_end_without_header),
+        WITH_FILES(test_fixed_files),
+        cmocka_unit_test(test_cut),
         cmocka_unit_test(test_survey_apply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
