@@ -33,7 +33,7 @@ const struct argp_option bisect_options[] = {
      "Connections from one node to another, at most one for each pair of their workers (default: one per worker)",
      GROUP_WHAT},
     {"racks", KEY_RACKS, "FILE", 0,
-     "A line for each node, its name first and rack=NAME somewhere behind it: cuts that keep racks together are tried "
+     "A line for each node, its name first and rack=NAME somewhere after it: cuts that keep racks together are tried "
      "first",
      GROUP_WHAT},
     {.doc = "Execution:", .group = GROUP_HOW},

@@ -140,7 +140,7 @@ static void print_slowest(const struct bisect_summary *summary, FILE *to)
             summary->slow_card_sends ? "sending" : "receiving",
             rate(summary->slow_card_sends ? summary->sends[card] : summary->receives[card], a));
     const uint32_t node = summary->slow_node;
-    fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its ways)\n", name_of(summary, node),
+    fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its paths)\n", name_of(summary, node),
             rate(summary->sends[node], a), rate(summary->receives[node], b));
 }
 

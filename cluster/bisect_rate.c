@@ -75,7 +75,7 @@ enum base_status bisect_links_find(const char *text, const char *node, struct bi
             status =
                 base_error_set(error, BASE_INVALID,
                                "--link-rate=%s is not understood: write RATE[,NODE=RATE...], where RATE is a number "
-                               "with kbit, mbit, gbit or tbit behind it, or SEND/RECEIVE of such",
+                               "with kbit, mbit, gbit or tbit after it, or SEND/RECEIVE of such",
                                text);
     }
     free(copy);

@@ -196,7 +196,7 @@ static enum base_status stream_error(const struct bisect_task *task, uint32_t wo
 {
     const struct bisect_peer *peer = &task->peer[worker];
     return base_error_set(error, BASE_FRAME_CORRUPT,
-                          "node %s: worker %u sent bytes that are not what it was to send (%s, step %u, behind byte "
+                          "node %s: worker %u sent bytes that are not what it was to send (%s, step %u, after byte "
                           "%llu of the stream): do cards or switches between the nodes damage data?",
                           task->node_name[worker], worker, what, task->step, (unsigned long long)peer->received_bytes);
 }
@@ -361,7 +361,7 @@ static void step_late(struct bisect_task *task)
         if (!unsent && !(peer->expected && !(peer->step == task->step && peer->ended)))
             continue;
         base_error_set(&error, BASE_TIMEOUT,
-                       "the way %s node %s did not empty within %d s of the end of step %u: it is far too slow to be "
+                       "the path %s node %s did not drain within %d s of the end of step %u: it is far too slow to be "
                        "measured, or cut",
                        unsent ? "to" : "from", task->node_name[i], (int)(BISECT_DRAIN_NS / BASE_NS_PER_S), task->step);
         task_fail(task, &error);

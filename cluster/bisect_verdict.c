@@ -87,7 +87,7 @@ static void blame_ways(const struct bisect_summary *summary, struct sentence *to
             bisect_rate_format(rate, text);
             bisect_rate_format(bisect_pair_rate(summary, dest, from), back);
             find(to);
-            say(to, "the way from %s to %s is slow: %s, the other way %s", name_of(summary, from),
+            say(to, "the path from %s to %s is slow: %s, the reverse path %s", name_of(summary, from),
                 name_of(summary, dest), text, back);
         }
 }
@@ -119,7 +119,7 @@ static void praise(const struct bisect_summary *summary, struct sentence *to)
     const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
     if (!least) {
         bisect_rate_format(summary->pair_median, low);
-        say(to, "all ways measured are alike: the median is %s", low);
+        say(to, "all paths measured are alike: the median is %s", low);
         return;
     }
     double most = least->rate;

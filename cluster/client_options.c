@@ -137,10 +137,10 @@ static enum base_status read_character(const char *option, const char *text, cha
 }
 
 /* Takes a copy of text into *copy. Of two, neither may win unseen. */
-static enum base_status keep(const char *text, char **copy, struct base_error *error)
+static enum base_status keep(const char *option, const char *text, char **copy, struct base_error *error)
 {
     if (*copy)
-        return base_error_set(error, BASE_INVALID, "an option is given twice, with \"%s\" and \"%s\": give it once",
+        return base_error_set(error, BASE_INVALID, "--%s is given twice, with \"%s\" and \"%s\": give it once", option,
                               *copy, text);
     *copy = strdup(text);
     if (!*copy)
@@ -269,7 +269,7 @@ static enum base_status read_source(struct cluster_submit *submit, uint32_t inde
     const struct value *values = key == SOURCE_FORMAT ? format_values : choice_values;
     int value = 0;
     if (key == SOURCE_TEXT || key == SOURCE_SCHEMA)
-        return keep(text, key == SOURCE_TEXT ? &source->text : &source->schema, error);
+        return keep(option, text, key == SOURCE_TEXT ? &source->text : &source->schema, error);
     if (key == SOURCE_NULL_TEXT)
         return read_null_text(option, text, source->null_texts, error);
     if (key == SOURCE_QUOTE && strcmp(text, "none") == 0) {
@@ -301,9 +301,9 @@ static enum base_status read_type(const char *text, struct base_error *error)
         return BASE_OK;
     for (size_t i = 1; i < sizeof known / sizeof *known; i++)
         if (strcmp(text, known[i]) == 0)
-            return base_error_set(
-                error, BASE_UNSUPPORTED,
-                "--type=%s: this version has inner joins only; leave --type away or write --type=inner", text);
+            return base_error_set(error, BASE_UNSUPPORTED,
+                                  "--type=%s: this version has inner joins only; omit --type or write --type=inner",
+                                  text);
     struct base_nearest nearest = base_nearest_to(text, strlen(text));
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         base_nearest_offer(&nearest, known[i]);
@@ -322,13 +322,13 @@ static enum base_status read_job_word(struct client_reader *reader, int key, con
     switch (key) {
     case KEY_ON:
     case KEY_BY:
-        return keep(text, &submit->on, error);
+        return keep(key == KEY_ON ? "on" : "by", text, &submit->on, error);
     case KEY_TYPE:
         return read_type(text, error);
     case KEY_SELECT:
-        return keep(text, &submit->select, error);
+        return keep("select", text, &submit->select, error);
     case KEY_OUT:
-        return keep(text, &submit->out, error);
+        return keep("out", text, &submit->out, error);
     case KEY_INTO:
         submit->into_table = true;
         return read_value("into", text, into_values, &value, error);
@@ -448,8 +448,8 @@ static error_t read_word(int key, char *text, struct argp_state *state)
     "A SOURCE is PATH or shared:PATH (a file, a folder or a quoted glob, the same on every node), local:GLOB (every "  \
     "node its own files), or gen:rows=N[,row=BYTES][,keys=unique|uniform:K|zipf:S:K|one|stride][,seed=N][,preload=1] " \
     "(made up).\n"                                                                                                     \
-    "A SIZE is a number of bytes, with k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) behind it if need "     \
-    "be.\n\n"
+    "A SIZE is a number of bytes, with k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) after it if "           \
+    "needed.\n\n"
 #define EXIT_NOTE                                                                                                      \
     "Exit codes: 0 success, 1 the job failed, 2 the request is wrong, 3 the cluster cannot be reached or is "          \
     "incomplete, 4 cancelled."

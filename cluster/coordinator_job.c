@@ -297,8 +297,8 @@ static bool rows_complete(struct cluster_coordinator *c)
             continue;
         coordinator_fail(c, BASE_IO,
                          "the result %s was changed: %" PRIu64 " rows were read, and its _SUCCESS.json counts %" PRIu64
-                         "; run the job again that wrote it, or read what is there with the source's option "
-                         "-incomplete=yes",
+                         "; run the job again that wrote it, or read what is there with --incomplete=yes "
+                         "(of a join: --left-incomplete=yes)",
                          job->submit.source[side].text, rows, relation->rows);
         return false;
     }

@@ -12,7 +12,8 @@
 
 enum { MARKER_BYTES_MAX = 4 << 20 };
 #define MARKER_NAME "_SUCCESS.json"
-#define ADVICE "run the job again that wrote it, or read what is there with the source's option -incomplete=yes"
+#define ADVICE                                                                                                         \
+    "run the job again that wrote it, or read what is there with --incomplete=yes (of a join: --left-incomplete=yes)"
 
 /* One folder's files are neighbours in a relation. */
 struct folder {
@@ -137,9 +138,9 @@ static enum base_status compare(const struct folder *folder, json_int_t parts, j
     if (folder->parts_taken != (uint64_t)parts) {
         char *missing = missing_part(folder, parts);
         base_error_set(error, BASE_IO,
-                       "the result %s is not complete: it has %u parts of the %lld that its " MARKER_NAME
+                       "the result %s is not complete: it has %u of the %lld parts that its " MARKER_NAME
                        " counts%s%s; " ADVICE,
-                       folder->path, folder->parts_taken, (long long)parts, missing != NULL ? ", without " : "",
+                       folder->path, folder->parts_taken, (long long)parts, missing != NULL ? ", and lacks " : "",
                        missing != NULL ? base_name(missing) : "");
         free(missing);
         return BASE_IO;

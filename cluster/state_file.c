@@ -68,7 +68,9 @@ static enum base_status folder_lock(struct state_folder *folder, struct base_err
     if (flock(folder->lock_fd, LOCK_EX | LOCK_NB) == 0)
         return BASE_OK;
     if (errno == EWOULDBLOCK)
-        return base_error_set(error, BASE_BUSY, "another coordinator uses the state folder %s", folder->path);
+        return base_error_set(error, BASE_BUSY,
+                              "another coordinator uses the state folder %s: stop it, or choose another with --state",
+                              folder->path);
     return base_error_set_errno(error, errno, "cannot lock %s/lock", folder->path);
 }
 

@@ -97,7 +97,8 @@ static void describe(const struct net_traffic *traffic, const struct net_experie
         snprintf(why + used, left, "zero-copy send is tried");
     else
         snprintf(why + used, left,
-                 "zero-copy send %s: of %" PRIu64 " before %" PRIu64 " were copied, %" PRIu64 " connections gave it up",
+                 "zero-copy send %s: of %" PRIu64 " so far the kernel copied %" PRIu64
+                 "; connections that gave up: %" PRIu64,
                  verdict == ZC_WORKS ? "works" : "is off", experience->zc_sends, experience->zc_copied,
                  experience->zc_off);
 }

@@ -83,7 +83,7 @@ static enum base_status split_error(const struct csv_scan *csv, enum csv_result 
                               csv->path, at_line, at_byte);
     case CSV_TEXT_BEHIND_QUOTE:
         return base_error_set(error, BASE_PARSE,
-                              "%s:%" PRIu64 ": text behind a closing quote, at byte %" PRIu64
+                              "%s:%" PRIu64 ": text after a closing quote, at byte %" PRIu64
                               ": a quote inside a quoted field is written twice",
                               csv->path, at_line, at_byte);
     case CSV_QUOTE_OPEN:

@@ -79,7 +79,7 @@ static enum base_status head_error(const struct head *head, const struct csv_spl
         return base_error_set(error, BASE_PARSE, "%s:1: a quote inside an unquoted field, at byte %" PRIu64, head->path,
                               at);
     case CSV_TEXT_BEHIND_QUOTE:
-        return base_error_set(error, BASE_PARSE, "%s:1: text behind a closing quote, at byte %" PRIu64, head->path, at);
+        return base_error_set(error, BASE_PARSE, "%s:1: text after a closing quote, at byte %" PRIu64, head->path, at);
     case CSV_FIELD_COUNT:
         return base_error_set(error, BASE_TOO_LARGE,
                               "%s:1: the first record has more than the %d columns a schema may have", head->path,

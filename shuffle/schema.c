@@ -118,7 +118,7 @@ static enum base_status parse_decimal(const char *text, const char **at, struct 
                               "type \"%s\": decimal wants precision and scale, such as decimal(12,2)", text);
     if (precision < 1 || precision > SHUFFLE_DECIMAL_DIGITS_MAX || scale > precision)
         return base_error_set(error, BASE_PARSE,
-                              "type \"%s\": a decimal has 1 to %d digits, and no more of them behind the point than "
+                              "type \"%s\": a decimal has 1 to %d digits, and no more of them after the point than "
                               "it has in all",
                               text, SHUFFLE_DECIMAL_DIGITS_MAX);
     field->precision = (uint8_t)precision;
@@ -191,7 +191,7 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
         return base_error_set(error, BASE_PARSE,
                               "type \"%s\" is unknown%s: it is one of bool, int8, int16, int32, int64, uint8, uint16, "
                               "uint32, uint64, float32, float64, decimal(p,s), date, timestamp, string, binary, "
-                              "binary(n), with '?' behind it when the column may be NULL",
+                              "binary(n), with '?' after it when the column may be NULL",
                               text, type_hint(p, hint));
     p += word;
     parsed.precision = parsed.scale = 0;
@@ -210,7 +210,7 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
     while (*p == ' ')
         p++;
     if (*p != '\0')
-        return base_error_set(error, BASE_PARSE, "type \"%s\": \"%s\" behind the type is not understood", text, p);
+        return base_error_set(error, BASE_PARSE, "type \"%s\": \"%s\" after the type is not understood", text, p);
     *field = parsed;
     return BASE_OK;
 }

@@ -318,7 +318,7 @@ static const char *parse_decimal(const struct shuffle_field *field, const uint8_
     if (!any)
         return "is not a decimal number such as 12.34";
     if (too_fine)
-        return "has more digits behind the point than the column's decimal type";
+        return "has more digits after the point than the column's decimal type";
     for (; fraction < field->scale; fraction++) {
         value *= digits < SHUFFLE_DECIMAL_DIGITS_MAX ? 10 : 1;
         digits += digits > 0;

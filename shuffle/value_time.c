@@ -93,7 +93,7 @@ static const char *scan_time(const uint8_t *text, size_t bytes, int64_t *us)
             const size_t first = ++i;
             for (; i < bytes && shuffle_value_is_digit(text[i]); i++, unit /= 10) {
                 if (i - first == 6)
-                    return "has more than six digits behind the second's point";
+                    return "has more than six digits after the second's point";
                 fraction += (uint32_t)(text[i] - '0') * unit;
             }
             if (i == first)

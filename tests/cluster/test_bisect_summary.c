@@ -196,7 +196,7 @@ static void slow_nodes_and_ways(void **state)
     near(summary.cut[summary.minimum].ideal, 2 * 2.4e9 * 1448 / 1514);
     expect_words(&summary, "Node n3 is slow: it sends 400 Mbit/s and receives 400 Mbit/s", true);
     expect_words(&summary, "oversubscribed", false);
-    expect_words(&summary, "the way from", false);
+    expect_words(&summary, "the path from", false);
     done(&run, &summary);
 
     network = even(6);
@@ -218,7 +218,7 @@ static void slow_nodes_and_ways(void **state)
     assert_int_equal(summary.slow_to, 4);
     near(summary.slow_link, 0.3e9);
     assert_true(summary.cut[0].ideal < 0);
-    expect_words(&summary, "The way from n2 to n5 is slow: 300 Mbit/s, the other way 1.00 Gbit/s", true);
+    expect_words(&summary, "The path from n2 to n5 is slow: 300 Mbit/s, the reverse path 1.00 Gbit/s", true);
     expect_words(&summary, "Node", false);
     done(&run, &summary);
 }

@@ -367,9 +367,9 @@ static void test_errors(void **state)
     struct base_error error = scan_error(harness, FILE_OF("a,b\n1,2\n3,4\"\n5,6\n"), NULL);
     assert_text("t.csv:3: a quote inside an unquoted field, at byte 11");
     error = scan_error(harness, FILE_OF("a,b\n1,2\n\"3\"x,4\n"), NULL);
-    assert_text("t.csv:3: text behind a closing quote, at byte 11");
+    assert_text("t.csv:3: text after a closing quote, at byte 11");
     error = scan_error(harness, FILE_OF("a,b\n1,2\n\"3\" ,4\n"), NULL);
-    assert_text("t.csv:3: text behind a closing quote, at byte 11");
+    assert_text("t.csv:3: text after a closing quote, at byte 11");
     error = scan_error(harness, FILE_OF("a,b\n1,\"2\n\"\n3,\"x\n1,2\n1,2\n"), NULL);
     assert_text("t.csv:4: the quote at byte 13 is not closed before the file ends");
     error = scan_error(harness, FILE_OF("a,b\n\"1\n\",2\n3\n"), NULL);

@@ -61,20 +61,20 @@ static void test_refused(void **state)
         {"id:", "column \"id\": type \"\" is unknown", BASE_PARSE},
         {"id:int", "type \"int\" is unknown (did you mean \"int32\"?): it is one of bool", BASE_PARSE},
         {"id:int64,", "a column name is missing at the end", BASE_PARSE},
-        {"id:int64??", "\"?\" behind the type", BASE_PARSE},
+        {"id:int64??", "\"?\" after the type", BASE_PARSE},
         {"id:int64x", "is unknown", BASE_PARSE},
         {"a:int64,a:int8", "two columns named \"a\"", BASE_EXISTS},
         {"\"a:int64", "is not closed", BASE_PARSE},
         {"p:decimal", "decimal wants precision and scale", BASE_PARSE},
         {"p:decimal(39,2)", "1 to 38 digits", BASE_PARSE},
-        {"p:decimal(4,5)", "no more of them behind the point", BASE_PARSE},
+        {"p:decimal(4,5)", "no more of them after the point", BASE_PARSE},
         {"p:decimal(0,0)", "1 to 38 digits", BASE_PARSE},
         {"p:decimal(99999999999,2)", "decimal wants", BASE_PARSE},
         {"b:binary(0)", "1 to 16777216 bytes", BASE_PARSE},
         {"b:binary(16777217)", "1 to 16777216 bytes", BASE_PARSE},
         {"b:binary(x)", "number of bytes", BASE_PARSE},
         {"b:binary(1", "number of bytes", BASE_PARSE},
-        {"b:string(4)", "behind the type", BASE_PARSE},
+        {"b:string(4)", "after the type", BASE_PARSE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct base_error error = {0};
