@@ -144,11 +144,18 @@ static void keep_alive(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
 }
 
+/* A refusal says why it is one. */
 static enum base_status unexpected(const struct cluster_client *client, const struct cluster_message *message,
                                    struct base_error *error)
 {
-    return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not what was asked for",
-                          cluster_link_peer(client->link), cluster_message_name(message->kind));
+    if (message->kind != CLUSTER_MESSAGE_REFUSED)
+        return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not what was asked for",
+                              cluster_link_peer(client->link), cluster_message_name(message->kind));
+    if (message->refused.error.status == BASE_OK)
+        return base_error_set(error, BASE_PROTOCOL, "%s refused us and did not say why",
+                              cluster_link_peer(client->link));
+    *error = message->refused.error;
+    return error->status;
 }
 
 static enum base_status shake_hands(struct cluster_client *client, uint64_t deadline_ns, struct base_error *error)
@@ -164,11 +171,6 @@ static enum base_status shake_hands(struct cluster_client *client, uint64_t dead
     if (message.kind == CLUSTER_MESSAGE_WELCOME) {
         client->nodes_expected = message.welcome.nodes_expected;
         cluster_link_trust(client->link);
-    } else if (message.kind == CLUSTER_MESSAGE_REFUSED) {
-        *error = message.refused.error;
-        status = error->status != BASE_OK ? error->status
-                                          : base_error_set(error, BASE_PROTOCOL, "%s refused us and did not say why",
-                                                           cluster_link_peer(client->link));
     } else {
         status = unexpected(client, &message, error);
     }

@@ -470,10 +470,8 @@ enum base_status cluster_codec_encode(const struct cluster_message *message, siz
         goto release;
     const size_t size = wire__envelope__get_packed_size(&envelope);
     if (size > CLUSTER_MESSAGE_BYTES_MAX) {
-        base_error_set(error, BASE_TOO_LARGE, "control message %s of %zu bytes is larger than %u",
-                       cluster_message_name(message->kind), size, CLUSTER_MESSAGE_BYTES_MAX);
         wire_release(&scratch);
-        return BASE_TOO_LARGE;
+        return cluster_message_too_large(message, size, CLUSTER_MESSAGE_BYTES_MAX, error);
     }
     uint8_t *packed = malloc(reserve + size + 1);
     if (packed) {

@@ -16,7 +16,7 @@
 #define CLUSTER_HELLO_BYTES_MAX (UINT32_C(1) << 20)
 
 /* *bytes is malloc'ed. `reserve` bytes are left free at its front (for a length); *count includes them. BASE_TOO_LARGE,
- * BASE_NO_MEMORY. */
+ * as cluster_message_too_large says it; BASE_NO_MEMORY. */
 enum base_status cluster_codec_encode(const struct cluster_message *message, size_t reserve, uint8_t **bytes,
                                       size_t *count, struct base_error *error);
 /* *message then owns what it points to. BASE_PROTOCOL with what is wrong; BASE_VERSION for a HELLO of another protocol

@@ -370,6 +370,20 @@ static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct b
     coordinator_lose_node(c, node, how);
 }
 
+/* Whoever waits for that message must not wait for ever. */
+static void on_unsent(struct cluster_coordinator *c, const struct cluster_event *event)
+{
+    struct coordinator_node *node = node_by_peer(c, event->peer);
+    if (node && node->peer == event->peer && coordinator_job_unsent(c, node, event->job, event->unsent, &event->error))
+        return;
+    if (node) {
+        on_lost(c, event->peer, &event->error);
+        return;
+    }
+    refuse(c, event->peer, &event->error);
+    client_lost(c, event->peer);
+}
+
 /* Did we mean to run before now, and could not? Then nodes could not make themselves heard: they get a new period of
  * silence, and those that have given us up in the meantime are not blamed. */
 static void notice_pause(struct cluster_coordinator *c, uint64_t now_ns)
@@ -439,6 +453,9 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
         break;
     case CLUSTER_EVENT_LOST:
         on_lost(c, event->peer, &event->error);
+        break;
+    case CLUSTER_EVENT_UNSENT:
+        on_unsent(c, event);
         break;
     case CLUSTER_EVENT_RECORDED:
         coordinator_recorded(c, event->job, event->unknown, &event->error);

@@ -53,6 +53,7 @@ enum base_status cluster_decision_copy(const struct cluster_decision *from, stru
 enum cluster_event_kind {
     CLUSTER_EVENT_MESSAGE,  /* peer, message */
     CLUSTER_EVENT_LOST,     /* peer: its connection ended, error says how */
+    CLUSTER_EVENT_UNSENT,   /* the message `unsent` of `job` to peer cannot be sent, error says why; others can */
     CLUSTER_EVENT_RECORDED, /* the decision of `job` is on disk, or error says why not; unknown: or perhaps it is */
     CLUSTER_EVENT_RESERVED, /* job is the first of a new block of numbers, or error says why there is none */
     CLUSTER_EVENT_TICK,     /* time has passed; only after all messages that had arrived by then */
@@ -63,6 +64,7 @@ struct cluster_event {
     enum cluster_event_kind kind;
     uint64_t peer, job;
     struct cluster_message *message; /* the step may take parts of it over; the caller frees the rest */
+    enum cluster_message_kind unsent;
     struct base_error error;
     bool unknown;
 };

@@ -164,6 +164,9 @@ void coordinator_begin(struct cluster_coordinator *c);
 /* The message of a node about a job. */
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
                              struct cluster_message *message);
+/* A message about a job cannot be sent to a node. False: the node cannot do without it. */
+bool coordinator_job_unsent(struct cluster_coordinator *c, struct coordinator_node *node, uint64_t id,
+                            enum cluster_message_kind kind, const struct base_error *error);
 void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
 void coordinator_job_tick(struct cluster_coordinator *c);
 uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);

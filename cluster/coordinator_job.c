@@ -593,6 +593,18 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
     }
 }
 
+bool coordinator_job_unsent(struct cluster_coordinator *c, struct coordinator_node *node, uint64_t id,
+                            enum cluster_message_kind kind, const struct base_error *error)
+{
+    const struct cluster_message failed = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
+    if (kind == CLUSTER_MESSAGE_COMMIT || kind == CLUSTER_MESSAGE_PUBLISH)
+        return coordinator_pending_message(c, node, &failed);
+    if (kind == CLUSTER_MESSAGE_RELEASE || !find_member(c, node) || c->run->id != id)
+        return false;
+    coordinator_fail(c, error->status, "%s", error->text);
+    return true;
+}
+
 void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how)
 {
     struct run_node *member = find_member(c, node);

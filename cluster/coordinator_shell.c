@@ -57,10 +57,12 @@ struct shell_peer {
     bool closing; /* no more is heard; closes when flushed */
     bool failed;  /* could not be sent to; the step is told at the end of the round */
     bool dead;    /* to be freed at the end of the round */
+    bool unsent;  /* unsent_event is for the step */
     bool more;    /* messages may lie in the link for which epoll says nothing */
     uint64_t patience_ns;
     uint64_t heard_ns; /* its last message */
     struct base_error error;
+    struct cluster_event unsent_event;
 };
 
 struct shell {
@@ -71,6 +73,7 @@ struct shell {
     int epoll_fd, listen_fd, signal_fd;
     struct shell_peer *peers;
     uint32_t peer_count, strangers_max, clients_max;
+    uint32_t unsent_count; /* peers with an unsent_event */
     uint64_t next_id;
     uint64_t shut_until_ns;     /* 0: the listener is watched */
     uint64_t shut_told_ns;      /* when it was last logged that nobody can be let in; 0: never */
@@ -125,10 +128,37 @@ static void shell_send(struct shell *shell, const struct cluster_action *action,
     struct shell_peer *peer = peer_find(shell, action->peer);
     if (!peer)
         return; /* gone, as the step will hear or has heard */
-    if (cluster_link_send(peer->link, &action->message, now_ns, &peer->error) == BASE_OK)
+    const struct cluster_message *message = &action->message;
+    const enum base_status status = cluster_link_send(peer->link, message, now_ns, &peer->error);
+    if (status == BASE_OK) {
         peer_watch(shell, peer);
-    else
+    } else if ((status == BASE_TOO_LARGE || status == BASE_NO_MEMORY) && !peer->unsent) {
+        peer->unsent = true;
+        peer->unsent_event = (struct cluster_event){.kind = CLUSTER_EVENT_UNSENT,
+                                                    .peer = peer->id,
+                                                    .job = message->job,
+                                                    .unsent = message->kind,
+                                                    .error = peer->error};
+        shell->unsent_count++;
+    } else {
         peer->failed = true;
+    }
+}
+
+/* The next event about a message that could not be sent. Of a peer that is gone or failed the step hears otherwise. */
+static bool shell_unsent(struct shell *shell, struct cluster_event *event)
+{
+    for (struct shell_peer *peer = shell->peers; peer && shell->unsent_count > 0; peer = peer->next) {
+        if (!peer->unsent)
+            continue;
+        peer->unsent = false;
+        shell->unsent_count--;
+        if (peer->dead || peer->closing || peer->failed)
+            continue;
+        *event = peer->unsent_event;
+        return true;
+    }
+    return false;
 }
 
 static void shell_act(struct shell *shell, const struct cluster_action *action, uint64_t now_ns)
@@ -158,7 +188,8 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
     }
 }
 
-static enum base_status shell_step(struct shell *shell, const struct cluster_event *event, struct base_error *error)
+static enum base_status shell_step_once(struct shell *shell, const struct cluster_event *event,
+                                        struct base_error *error)
 {
     const struct cluster_action *actions;
     uint32_t count;
@@ -169,6 +200,15 @@ static enum base_status shell_step(struct shell *shell, const struct cluster_eve
     for (uint32_t i = 0; i < count; i++)
         shell_act(shell, &actions[i], now_ns);
     return BASE_OK;
+}
+
+static enum base_status shell_step(struct shell *shell, const struct cluster_event *event, struct base_error *error)
+{
+    struct cluster_event unsent;
+    enum base_status status = shell_step_once(shell, event, error);
+    while (status == BASE_OK && shell_unsent(shell, &unsent))
+        status = shell_step_once(shell, &unsent, error);
+    return status;
 }
 
 /* Tells the step that a peer is gone, and lets go of it. */

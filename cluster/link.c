@@ -497,7 +497,7 @@ enum base_status cluster_link_send(struct cluster_link *link, const struct clust
         return status;
     if (link->out_bytes > 0 && link->out_bytes + count > CLUSTER_LINK_QUEUE_BYTES_MAX) {
         free(bytes);
-        return base_error_set(error, BASE_TOO_LARGE, "%s does not read its control messages", link->peer);
+        return base_error_set(error, BASE_TIMEOUT, "%s does not read its control messages", link->peer);
     }
     status = link_queue(link, bytes, count, error);
     if (status != BASE_OK || link->connecting)

@@ -53,8 +53,9 @@ enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, 
  * other way round. A peer that speaks without a key, and no other, can still be sent why it is refused. */
 enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_message *message,
                                       struct base_error *error);
-/* Queues a message and sends what the socket takes at once. BASE_TOO_LARGE: the queue's bound. BASE_DENIED: as of
- * cluster_link_receive. A broken socket is told by the next cluster_link_ready, not here. */
+/* Queues a message and sends what the socket takes at once. BASE_TOO_LARGE, BASE_NO_MEMORY: this message cannot be
+ * sent, but others can. The link's end are BASE_TIMEOUT: the peer does not read, so that the queue is full; and
+ * BASE_DENIED: as of cluster_link_receive. A broken socket is told by the next cluster_link_ready, not here. */
 enum base_status cluster_link_send(struct cluster_link *link, const struct cluster_message *message, uint64_t now_ns,
                                    struct base_error *error);
 /* True when all that was queued is the kernel's. */

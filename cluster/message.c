@@ -1,6 +1,7 @@
 /* Words, release and small rules of messages. */
 #include "cluster/message.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,47 @@ const char *cluster_limit_words(enum cluster_limit limit)
 #undef X
     };
     return (unsigned)limit < CLUSTER_LIMIT_COUNT ? words[limit] : "unknown";
+}
+
+static uint64_t count_files(const struct cluster_message *message)
+{
+    uint64_t files = 0;
+    if (message->kind == CLUSTER_MESSAGE_PREPARE)
+        for (uint32_t i = 0; i < message->prepare.plan->sides; i++)
+            files += message->prepare.plan->side[i].relation.file_count;
+    else
+        for (uint32_t i = 0; i < message->resolved.relation_count; i++)
+            files += message->resolved.relation[i].file_count;
+    return files;
+}
+
+enum base_status cluster_message_too_large(const struct cluster_message *message, size_t bytes, size_t bytes_max,
+                                           struct base_error *error)
+{
+    const double mib = (double)bytes / (1 << 20), mib_max = (double)bytes_max / (1 << 20);
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_PREPARE:
+    case CLUSTER_MESSAGE_RESOLVED:
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "%s %" PRIu64
+                              " files and takes %.1f MiB, but a control message holds at most %g MiB: use "
+                              "fewer files, or shorter paths",
+                              message->kind == CLUSTER_MESSAGE_PREPARE ? "the plan of this job lists"
+                                                                       : "what this node found for the sources lists",
+                              count_files(message), mib, mib_max);
+    case CLUSTER_MESSAGE_SURVEY:
+    case CLUSTER_MESSAGE_SURVEYED:
+    case CLUSTER_MESSAGE_START:
+    case CLUSTER_MESSAGE_LEND:
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "a list of the input's morsels (%s) takes %.1f MiB, but a control message holds at most "
+                              "%g MiB: cut the input into larger ones with --morsel-bytes",
+                              cluster_message_name(message->kind), mib, mib_max);
+    default:
+        return base_error_set(error, BASE_TOO_LARGE,
+                              "the control message %s takes %.1f MiB, and may take %g MiB at most",
+                              cluster_message_name(message->kind), mib, mib_max);
+    }
 }
 
 static bool choose(enum cluster_choice choice, bool otherwise)

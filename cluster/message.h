@@ -4,6 +4,7 @@
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
  * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
  *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT
+ *                REFUSED, and an end, in place of an answer that is too large to be sent
  *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, STAGE, COMMIT, PUBLISH, RELEASE; says
  * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of
  * connections, which are nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A
@@ -460,6 +461,11 @@ struct cluster_message {
         struct cluster_measurement measurement;
     };
 };
+
+/* Says why a message of so many bytes cannot be sent, when at most bytes_max can, and what makes it smaller.
+ * BASE_TOO_LARGE. */
+enum base_status cluster_message_too_large(const struct cluster_message *message, size_t bytes, size_t bytes_max,
+                                           struct base_error *error);
 
 /* Frees what a decoded message owns, and zeroes it. The struct itself is the caller's. */
 void cluster_message_free(struct cluster_message *message);

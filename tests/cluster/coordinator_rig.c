@@ -93,7 +93,8 @@ static void cut(struct rig *rig, uint64_t peer, bool to_coordinator)
 static void step(struct rig *rig, const struct cluster_event *event)
 {
     const struct cluster_action *actions;
-    uint32_t count;
+    uint32_t count, unsent_count = 0;
+    struct cluster_event unsent[2 * RIG_NODES_MAX];
     struct base_error error;
     assert_int_equal(cluster_coordinator_step(rig->coordinator, event, rig->now_ns, &actions, &count, &error), BASE_OK);
     for (uint32_t i = 0; i < count; i++) {
@@ -101,6 +102,15 @@ static void step(struct rig *rig, const struct cluster_event *event)
         switch (action->kind) {
         case CLUSTER_ACTION_SEND:
             assert_true(action->peer != 0);
+            if (rig->too_large[action->message.kind]) {
+                assert_true(unsent_count < 2 * RIG_NODES_MAX);
+                unsent[unsent_count] = (struct cluster_event){.kind = CLUSTER_EVENT_UNSENT,
+                                                              .peer = action->peer,
+                                                              .job = action->message.job,
+                                                              .unsent = action->message.kind};
+                base_error_set(&unsent[unsent_count++].error, BASE_TOO_LARGE, "too many files");
+                break;
+            }
             post(rig, action->peer, false, &action->message);
             break;
         case CLUSTER_ACTION_CLOSE:
@@ -127,6 +137,9 @@ static void step(struct rig *rig, const struct cluster_event *event)
             break;
         }
     }
+    for (uint32_t i = 0; i < unsent_count; i++)
+        if (!rig->closed[unsent[i].peer])
+            step(rig, &unsent[i]);
     if (rig->record_pending) {
         rig->record_pending = false;
         rig_recorded(rig);
@@ -560,6 +573,8 @@ static void client_hear(struct rig *rig, struct rig_client *client, struct clust
             assert_int_equal(message->measurement.flow_bytes[i], RIG_FLOW_BYTES);
         if (message->measurement.kind == CLUSTER_BISECT_CUT && client->cuts++ == 0)
             memcpy(client->first_cut, message->measurement.half, message->measurement.half_size);
+    } else if (message->kind == CLUSTER_MESSAGE_REFUSED) {
+        client->refused = true;
     } else if (message->kind == CLUSTER_MESSAGE_REPORT) {
         assert_false(client->reported); /* once */
         assert_int_equal(message->job, client->job);

@@ -48,7 +48,7 @@ struct rig_client {
     uint32_t steps, measurements; /* of a bisect: at most, and told so far */
     uint32_t cuts;
     uint8_t first_cut[RIG_NODES_MAX]; /* the half of each node in it */
-    bool reported;
+    bool reported, refused;
     uint64_t reported_ns;
     struct cluster_message report;
 };
@@ -76,6 +76,7 @@ struct rig {
     uint64_t reserve_first;
     struct shuffle_file file[RIG_NODES_MAX]; /* that a source with a path has, on each node; its schema is of gen: */
     const char *column_name;                 /* of the second column of every source; NULL: as generated */
+    bool too_large[CLUSTER_MESSAGE_COUNT];   /* what the coordinator cannot send */
     bool stopped;
     uint8_t seen[2][RIG_MORSELS_MAX]; /* how often each morsel of the running job was lent */
     uint64_t seen_job;

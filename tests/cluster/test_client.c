@@ -473,6 +473,35 @@ static void a_question_gets_its_answer(void **state)
     stop(&server);
 }
 
+static void refuse_later_script(struct server *server, struct cluster_link *link)
+{
+    say_welcome(server, link);
+    hear(server, link);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_REFUSED};
+    base_error_set(&message.refused.error, BASE_TOO_LARGE, "the answer is too large");
+    say(link, &message);
+}
+
+/* In place of an answer that cannot be sent. */
+static void a_refusal_may_be_the_answer(void **state)
+{
+    (void)state;
+    struct server server;
+    struct cluster_client *client;
+    struct cluster_message answer;
+    struct base_error error;
+    start(&server, refuse_later_script);
+    assert_int_equal(cluster_client_open(server.address, NULL, &client, &error), BASE_OK);
+    assert_int_equal(cluster_client_ask(client, CLUSTER_MESSAGE_LIST_NODES, &answer, &error), BASE_TOO_LARGE);
+    assert_string_equal(error.text, "the answer is too large");
+    cluster_client_close(client);
+    stop(&server);
+    start(&server, refuse_later_script);
+    assert_int_equal(run(&server, &answer, &error), BASE_TOO_LARGE);
+    assert_string_equal(error.text, "the answer is too large");
+    stop(&server);
+}
+
 int main(void)
 {
     sigset_t set;
@@ -495,6 +524,7 @@ int main(void)
         cmocka_unit_test(control_c_twice_leaves),
         cmocka_unit_test(a_signal_before_acceptance_leaves),
         cmocka_unit_test(a_question_gets_its_answer),
+        cmocka_unit_test(a_refusal_may_be_the_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -860,6 +860,62 @@ static void test_too_many_morsels(void **state)
     rig_close(rig);
 }
 
+/* An order that cannot be sent fails its job with the reason, loses no node, and the next job runs. */
+static void test_orders_too_large(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind orders[] = {CLUSTER_MESSAGE_RESOLVE, CLUSTER_MESSAGE_PREPARE,
+                                                       CLUSTER_MESSAGE_CONNECT, CLUSTER_MESSAGE_START,
+                                                       CLUSTER_MESSAGE_STAGE};
+    for (uint32_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 500 + i, 3);
+        rig->too_large[orders[i]] = true;
+        const struct cluster_submit submit = rig_shuffle_out();
+        struct rig_client *client = rig_submit(rig, &submit);
+        assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_TOO_LARGE);
+        assert_string_equal(client->report.report.error.text, "too many files");
+        rig->too_large[orders[i]] = false;
+        for (uint32_t n = 0; n < 3; n++)
+            assert_false(rig->closed[rig->node[n].control]);
+        assert_all_free(rig);
+        run_good_job(rig);
+        rig_close(rig);
+    }
+}
+
+/* A decision whose order cannot be sent now is carried out later; a node that cannot be released is lost; a client
+ * whose answer cannot be sent is told why. */
+static void test_unsent_otherwise(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 510, 3);
+    const struct cluster_submit submit = rig_shuffle_out();
+    rig->too_large[CLUSTER_MESSAGE_COMMIT] = true;
+    struct rig_client *client = rig_submit(rig, &submit);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_false(client->reported);
+    rig->too_large[CLUSTER_MESSAGE_COMMIT] = false;
+    assert_int_equal(await_report(rig, client, 5 * BASE_NS_PER_S), BASE_OK);
+    const uint64_t first = rig->node[0].control;
+    rig->too_large[CLUSTER_MESSAGE_RELEASE] = true;
+    client = rig_submit(rig, &submit);
+    (void)await_report(rig, client, 5 * BASE_NS_PER_S);
+    assert_true(rig->closed[first]);
+    rig->too_large[CLUSTER_MESSAGE_RELEASE] = false;
+    assert_true(rig_until(rig, rig_is_complete, 5 * BASE_NS_PER_S));
+    rig_run(rig, BASE_NS_PER_S);
+    run_good_job(rig);
+    struct rig_client *asks = rig_client(rig);
+    const struct cluster_message question = {.kind = CLUSTER_MESSAGE_LIST_NODES};
+    rig->too_large[CLUSTER_MESSAGE_NODES] = true;
+    rig_client_say(rig, asks, &question);
+    rig_run(rig, BASE_NS_PER_S);
+    assert_true(asks->refused && rig->closed[asks->peer]);
+    rig_close(rig);
+}
+
 static void test_incomplete(void **state)
 {
     (void)state;
@@ -1311,6 +1367,8 @@ int main(void)
         cmocka_unit_test(test_queue),
         cmocka_unit_test(test_bad_requests),
         cmocka_unit_test(test_too_many_morsels),
+        cmocka_unit_test(test_orders_too_large),
+        cmocka_unit_test(test_unsent_otherwise),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_stop),

@@ -579,8 +579,8 @@ static void make_long_files(uint32_t count, char *path)
     close(fd);
 }
 
-/* Where an answer of a node is too large to be sent, the job ends, and says so. */
-static void test_answer_too_large(void **state)
+/* Where an answer of a node, or an order to it, is too large to be sent, the job ends and says why; no node is lost. */
+static void test_lists_too_large(void **state)
 {
     (void)state;
     static char source[PATH_MAX + 8];
@@ -591,8 +591,15 @@ static void test_answer_too_large(void **state)
     request.source[0] = (struct cluster_source){.text = source, .schema = "key:int64", .format = CLUSTER_FORMAT_FIXED};
     request.source[1] = request.source[0];
     uint64_t job;
-    expect(submit(&request, &job), BASE_TOO_LARGE, "RESOLVED");
-    run_good_join(); /* and all nodes are still here */
+    const uint32_t lost = count_in_log("coordinator", "is lost");
+    expect(submit(&request, &job), BASE_TOO_LARGE, "what this node found for the sources lists");
+    run_good_join();
+    request.kind = JOIN_JOB_SHUFFLE; /* each node's files fit into its answer, all of them not into the plan */
+    request.source_count = 1;
+    request.on = "key";
+    expect(submit(&request, &job), BASE_TOO_LARGE, "the plan of this job lists");
+    run_good_join();
+    assert_int_equal(count_in_log("coordinator", "is lost"), lost);
 }
 
 /* As many columns as there may be, with names as long as they may be, which all need quotes: what is told of the result
@@ -833,7 +840,7 @@ int main(void)
         cmocka_unit_test(test_decision_is_completed),
         cmocka_unit_test(test_flood_of_questions),
         cmocka_unit_test(test_large_request),
-        cmocka_unit_test(test_answer_too_large),
+        cmocka_unit_test(test_lists_too_large),
         cmocka_unit_test(test_wide_output),
         cmocka_unit_test(test_no_descriptors_left),
         cmocka_unit_test(test_crowd_of_clients),

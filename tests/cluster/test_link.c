@@ -163,6 +163,43 @@ static void test_large_message(void **state)
     cluster_link_close(d);
 }
 
+/* A message that is too large is not sent and says what makes it smaller; the link carries others before and after. */
+static void test_too_large_message(void **state)
+{
+    (void)state;
+    enum { FILES = 20000, PATH_BYTES = 4000 };
+    struct cluster_link *a, *b;
+    struct base_error error;
+    make_links(&a, &b);
+    char path[PATH_BYTES + 1];
+    memset(path, 'x', PATH_BYTES);
+    path[0] = '/';
+    path[PATH_BYTES] = 0;
+    struct shuffle_file *file = calloc(FILES, sizeof *file);
+    assert_non_null(file);
+    for (uint32_t i = 0; i < FILES; i++)
+        file[i].path = path;
+    struct join_plan plan = {.sides = 1, .side = {{.relation = {.file_count = FILES, .file = file}}}};
+    struct cluster_message large[2] = {{.kind = CLUSTER_MESSAGE_PREPARE, .prepare = {.plan = &plan}},
+                                       {.kind = CLUSTER_MESSAGE_RESOLVED}};
+    large[1].resolved.relation_count = 1;
+    large[1].resolved.relation[0] = plan.side[0].relation;
+    static const char *const words[2] = {"the plan of this job lists 20000 files and takes 7", "this node found"};
+    for (uint64_t i = 0; i < 2; i++) {
+        const struct cluster_message before = beat(i);
+        struct cluster_message got;
+        assert_int_equal(cluster_link_send(a, &before, 1, &error), BASE_OK);
+        assert_int_equal(cluster_link_send(a, &large[i], 1, &error), BASE_TOO_LARGE);
+        assert_non_null(strstr(error.text, words[i]));
+        assert_non_null(strstr(error.text, "holds at most 64 MiB: use fewer files, or shorter paths"));
+        assert_int_equal(cluster_link_wait(b, SOON, &got, &error), BASE_OK);
+        assert_int_equal(got.beat.sequence, i);
+    }
+    free(file);
+    cluster_link_close(a);
+    cluster_link_close(b);
+}
+
 static void test_garbage(void **state)
 {
     (void)state;
@@ -217,7 +254,7 @@ static void test_deaf_peer(void **state)
     enum base_status status = BASE_OK;
     for (int i = 0; i < 4000 && status == BASE_OK; i++)
         status = cluster_link_send(link, &message, BASE_NS_PER_S, &error);
-    assert_int_equal(status, BASE_TOO_LARGE);
+    assert_int_equal(status, BASE_TIMEOUT);
     assert_int_equal(cluster_link_deadline_ns(link), BASE_NS_PER_S + CLUSTER_LINK_STALL_NS);
     assert_int_equal(cluster_link_ready(link, BASE_NS_PER_S + CLUSTER_LINK_STALL_NS - 1, &error), BASE_OK);
     assert_int_equal(cluster_link_ready(link, BASE_NS_PER_S + CLUSTER_LINK_STALL_NS, &error), BASE_TIMEOUT);
@@ -524,6 +561,7 @@ int main(void)
         cmocka_unit_test(test_byte_by_byte),
         cmocka_unit_test(test_changed_bits),
         cmocka_unit_test(test_large_message),
+        cmocka_unit_test(test_too_large_message),
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_last_words),
         cmocka_unit_test(test_deaf_peer),
