@@ -118,7 +118,8 @@ static inline enum csv_result end_field(struct csv_split *split, struct record *
 static inline enum csv_result end_record(struct csv_split *split, struct record *record, const uint8_t *data, size_t at,
                                          size_t next, bool last, bool final)
 {
-    if (at > record->field_begin && data[at - 1] == '\r')
+    const bool line_end = next > at;
+    if (line_end && at > record->field_begin && data[at - 1] == '\r') /* a CR at the file's end is data */
         at--;
     if (at == record->begin && split->columns > 1 && !split->any_count) {
         if (last && !final) /* of a compressed file the end shows only at the next read */

@@ -32,7 +32,7 @@ static void naive_rows(const char *data, size_t bytes, uint32_t columns, struct 
             while (i < bytes && data[i] != ',' && data[i] != '\n')
                 text_add(&value, &data[i++], 1);
             record_ends = i == bytes || data[i] == '\n';
-            if (record_ends && value.bytes > 0 && data[i - 1] == '\r')
+            if (record_ends && i < bytes && value.bytes > 0 && data[i - 1] == '\r')
                 value.bytes--;
             if (!quoted && value.bytes == 0) {
                 text_add(&record, "-", 1);

@@ -327,7 +327,7 @@ static void test_without_header(void **state)
 static void test_formats_that_are_csv(void **state)
 {
     struct harness *harness = *state;
-    static const char *const texts[] = {"PAR1,PAR2\n1,2\n", "FEA1\nx\n", "BZh9,b\n1,2\n", "PK,b\n1,2\n"};
+    static const char *const texts[] = {"BZh9,b\n1,2\n", "PK,b\n1,2\n"};
     char zeros[4096] = "key:int64,text:string\n0,";
     for (size_t i = strlen(zeros); i + 2 < sizeof zeros; i += 2)
         memcpy(zeros + i, "\0\xff", 2);
@@ -412,7 +412,7 @@ static void test_other_formats(void **state)
     expect(harness, "PAR1,PAR2\n1,2\n", NULL, "PAR1:int64?,PAR2:int64?");
     expect(harness, "FEA1\n1\n", NULL, "FEA1:int64?");
     expect(harness, "[x],{y}\n1,2\n", NULL, "[x]:int64?,{y}:int64?");
-    expect(harness, "a,b\r", NULL, "a:string?,b:string?");
+    expect(harness, "a,b\r", NULL, "no line end but CR");
     expect(harness, "a,\"b\rc\"", NULL, "a:string?,b\rc:string?");
 }
 
