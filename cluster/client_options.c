@@ -36,7 +36,7 @@ enum key {
 /* X(key, what follows the source's name, argument, help): what can be said of a source. */
 #define SOURCE_LIST(X)                                                                                                 \
     X(SCHEMA, "-schema", "SCHEMA", "Columns: NAME:TYPE[?][,...]; ? means that it may be NULL")                         \
-    X(FORMAT, "-format", "csv|bin", "Format (default: bin for names that end in .bin, else csv)")                      \
+    X(FORMAT, "-format", "csv|bin", "Format (default: bin for names such as t.bin or t.bin.gz, else csv)")             \
     X(DELIMITER, "-delimiter", "C", "Between CSV fields (default: a comma; a tab for names that end in .tsv)")         \
     X(QUOTE, "-quote", "C|none", "Around CSV fields (default: \"); none: quotes are text")                             \
     X(HEADER, "-header", "yes|no", "Does the first CSV record name the columns? (default: yes)")                       \
@@ -447,7 +447,7 @@ static error_t read_word(int key, char *text, struct argp_state *state)
 #define SOURCE_NOTE                                                                                                    \
     "A SOURCE is PATH or shared:PATH (a file, a folder or a quoted glob, the same on every node), local:GLOB (every "  \
     "node its own files), or gen:rows=N[,row=BYTES][,keys=unique|uniform:K|zipf:S:K|one|stride][,seed=N][,preload=1] " \
-    "(made up).\n"                                                                                                     \
+    "(made up). Names that end in .gz, .zst or .zstd are unpacked.\n"                                                  \
     "A SIZE is a number of bytes, with k, M, G (powers of 1000) or Ki, Mi, Gi (powers of 1024) after it if "           \
     "needed.\n\n"
 #define EXIT_NOTE                                                                                                      \

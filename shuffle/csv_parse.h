@@ -16,7 +16,7 @@ enum csv_result {
     CSV_OK,                /* rows_max rows are full, or no further record begins before `begin_before` */
     CSV_MORE,              /* the record at `consumed` does not end in these bytes */
     CSV_QUOTE_INSIDE,      /* a quote inside an unquoted field, at error_at */
-    CSV_TEXT_BEHIND_QUOTE, /* text behind a closing quote, at error_at */
+    CSV_TEXT_BEHIND_QUOTE, /* text after a closing quote, at error_at */
     CSV_QUOTE_OPEN,        /* the quote opened at error_at is not closed (only when final) */
     CSV_FIELD_COUNT, /* the record at error_at has error_fields fields (at least, when there are more than columns) */
     CSV_EMPTY_LINE   /* an empty line at error_at where a record of several fields should be */
