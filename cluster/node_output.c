@@ -36,22 +36,20 @@ static void output_free(struct node_output *output)
     free(output);
 }
 
+/* Not one that is to be removed: a job of another coordinator may have the same number by now. */
 static struct node_output *output_find(const struct node_outputs *outputs, uint64_t job)
 {
     struct node_output *output = outputs->list;
-    while (output && output->job != job)
+    while (output && (output->job != job || output->retry_ns))
         output = output->next;
     return output;
 }
 
-static void output_drop(struct node_outputs *outputs, uint64_t job)
+static void output_drop(struct node_outputs *outputs, struct node_output *output)
 {
     struct node_output **at = &outputs->list;
-    while (*at && (*at)->job != job)
+    while (*at != output)
         at = &(*at)->next;
-    if (!*at)
-        return;
-    struct node_output *output = *at;
     *at = output->next;
     output_free(output);
 }
@@ -113,8 +111,9 @@ enum base_status node_output_commit(struct node_outputs *outputs, uint64_t job, 
                                                     .first = commit->first,
                                                     .count = commit->count};
     const enum base_status status = shuffle_publish_commit(&publication, error);
-    if (status == BASE_OK)
-        output_drop(outputs, job); /* parts now, no attempts */
+    struct node_output *output = output_find(outputs, job);
+    if (status == BASE_OK && output)
+        output_drop(outputs, output); /* parts now, no attempts */
     return status;
 }
 
@@ -131,7 +130,7 @@ static void output_remove(struct node_outputs *outputs, struct node_output *outp
     struct base_error error;
     const struct shuffle_publication publication = publication_of(output);
     if (shuffle_publish_abort(&publication, &error) == BASE_OK) {
-        output_drop(outputs, output->job);
+        output_drop(outputs, output);
         return;
     }
     if (!output->retry_ns)
@@ -179,5 +178,5 @@ uint32_t node_output_doubts(const struct node_outputs *outputs, uint64_t *job, u
 void node_output_close(struct node_outputs *outputs)
 {
     while (outputs->list)
-        output_drop(outputs, outputs->list->job);
+        output_drop(outputs, outputs->list);
 }
