@@ -73,6 +73,7 @@ static bool reopened_write(const char *line, size_t bytes)
     const int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0) {
         struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
+        errno = EAGAIN; /* what poll finding nothing means */
         return poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT) && write(STDERR_FILENO, line, bytes) > 0;
     }
     const bool written = write(fd, line, bytes) > 0;

@@ -5,6 +5,8 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,12 +108,13 @@ static void a_long_name_is_cut(void **state)
     assert_string_equal(shown + 5 + 63, " hello\n");
 }
 
-static void lines_that_nobody_reads_are_dropped_and_counted(void **state)
+/* user: who logs into a pipe of this process's. */
+static void drop_and_count(uid_t user)
 {
-    (void)state;
     enum { LINES = 1000 };
     int ends[2];
     assert_int_equal(pipe(ends), 0);
+    assert_int_equal(seteuid(user), 0);
     dup2(ends[1], STDERR_FILENO);
     close(ends[1]);
     for (int i = 0; i < LINES; i++)
@@ -137,6 +140,24 @@ static void lines_that_nobody_reads_are_dropped_and_counted(void **state)
     base_log_info("to nobody");
 }
 
+static void lines_that_nobody_reads_are_dropped_and_counted(void **state)
+{
+    (void)state;
+    drop_and_count(geteuid());
+}
+
+/* A daemon that began as root may not open its standard error anew when it is somebody else. */
+static void and_so_they_are_in_a_pipe_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    drop_and_count(65534);
+    assert_int_equal(open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK), -1); /* what is tried here */
+    assert_int_equal(errno, EACCES);
+    assert_int_equal(seteuid(0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +167,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_message_is_cut_and_still_ends_its_line, setup, teardown),
         cmocka_unit_test_setup_teardown(a_long_name_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_that_nobody_reads_are_dropped_and_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(and_so_they_are_in_a_pipe_that_cannot_be_opened, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
