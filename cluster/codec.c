@@ -344,7 +344,7 @@ static void get_fault(struct wire_reader *reader, const Wire__Fault *wire, struc
     fault->side = wire_below(reader, "side", wire->side, 2);
     fault->morsel = wire->morsel;
     wire_get_error(reader, wire->error, &fault->error);
-    if (fault->error.status == BASE_OK)
+    if (!reader->failed && !base_status_is_failure(fault->error.status))
         wire_refuse(reader, BASE_PROTOCOL, "a fault without an error");
 }
 

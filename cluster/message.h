@@ -2,15 +2,20 @@
  * cluster/codec.h turns them into bytes and back; nobody else knows how they look on the wire.
  *
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
- * closes. Then: client       SUBMIT -> ACCEPTED, PROGRESS..., REPORT. Closing the connection cancels the job.
- *                LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT
- *                REFUSED, and an end, in place of an answer that is too large to be sent
- *   node         is told RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, STAGE, COMMIT, PUBLISH, RELEASE; says
- * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, CUT (FAILED of
- * connections, which are nothing to a job whose rows have all arrived), CLOSED. All of them carry the job's number. A
- * job that measures the network has MEASURE
- * -> MEASURED for each of its steps, and its client gets SCHEDULE, then a MEASUREMENT for each step, before the REPORT.
- * heartbeat BEAT both ways
+ * closes. Then:
+ *
+ * A client says SUBMIT and gets ACCEPTED, PROGRESS..., REPORT; closing the connection cancels the job. Or it says
+ * LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT. An answer too large to be sent is replaced by
+ * REFUSED, and the connection ends.
+ *
+ * A node gets the orders RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, STAGE, COMMIT, PUBLISH, RELEASE. It says
+ * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, CUT (a failure of
+ * connections, which does not matter to a job whose rows have all arrived), CLOSED. All carry the job's number.
+ *
+ * A job that measures the network has MEASURE -> MEASURED for each of its steps; its client gets SCHEDULE, then a
+ * MEASUREMENT for each step, before the REPORT.
+ *
+ * A heartbeat is BEAT, both ways.
  *
  * Ownership: a message that was decoded owns everything it points to (malloc); cluster_message_free releases it. A
  * message made to be sent borrows what it points to, and is not freed. */
