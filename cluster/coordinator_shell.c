@@ -252,7 +252,7 @@ static enum base_status shell_admit_client(struct shell *shell, uint64_t now_ns,
     struct shell_peer *quietest = NULL;
     uint32_t clients = 0;
     for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
-        if (!peer->client || peer->dead || peer->closing)
+        if (!peer->client || peer->dead || peer->closing || peer->failed) /* failed: it makes room already */
             continue;
         clients++;
         if (!quietest || peer->heard_ns < quietest->heard_ns)
