@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct {
     const char *name;
@@ -174,6 +175,8 @@ enum base_status base_error_set_errno(struct base_error *error, int errno_value,
         error_fill(error, status, format, arguments);
         va_end(arguments);
         text_append_string(error, ": %s", strerror_r(errno_value, words, sizeof words));
+        if (errno_value == EACCES) /* who was denied: a daemon is often another user than its client */
+            text_append_string(error, " (running as user %u)", (unsigned)geteuid());
     }
     return status;
 }

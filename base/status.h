@@ -78,7 +78,7 @@ enum base_status base_status_from_errno(int errno_value);
  * Returns status, so that `return base_error_set(error, BASE_PARSE, ...)` reads well. */
 enum base_status base_error_set(struct base_error *error, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* As base_error_set with the status of errno_value; ": strerror" is appended to the text. */
+/* As base_error_set with the status of errno_value; ": strerror" is appended to the text, and after EACCES the user. */
 enum base_status base_error_set_errno(struct base_error *error, int errno_value, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

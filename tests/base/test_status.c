@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -82,6 +83,10 @@ static void errno_words_are_appended(void **state)
     assert_int_equal(base_error_set_errno(&error, ENOENT, "open %s", "a.csv"), BASE_NOT_FOUND);
     assert_int_equal(error.status, BASE_NOT_FOUND);
     assert_string_equal(error.text, "open a.csv: No such file or directory");
+    char denied[80];
+    snprintf(denied, sizeof denied, "open a.csv: Permission denied (running as user %u)", (unsigned)geteuid());
+    assert_int_equal(base_error_set_errno(&error, EACCES, "open %s", "a.csv"), BASE_DENIED);
+    assert_string_equal(error.text, denied);
 }
 
 static void an_error_may_quote_itself(void **state)
