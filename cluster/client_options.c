@@ -142,6 +142,9 @@ static enum base_status keep(const char *option, const char *text, char **copy, 
     if (*copy)
         return base_error_set(error, BASE_INVALID, "--%s is given twice, with \"%s\" and \"%s\": give it once", option,
                               *copy, text);
+    if (strlen(text) > CLUSTER_TEXT_BYTES_MAX)
+        return base_error_set(error, BASE_INVALID, "--%s has %zu bytes, at most %d are allowed: make it shorter",
+                              option, strlen(text), CLUSTER_TEXT_BYTES_MAX);
     *copy = strdup(text);
     if (!*copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");

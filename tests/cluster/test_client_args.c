@@ -238,6 +238,21 @@ static void wrong_words_are_named(void **state)
         refuse(lines[i][0], lines[i][1]);
 }
 
+/* The coordinator would not take such a request, and close. */
+static void a_text_may_be_too_long(void **state)
+{
+    (void)state;
+    static char long_text[CLUSTER_TEXT_BYTES_MAX + 2], program[] = "millrace", command[] = "shuffle";
+    static char in[] = "--in=/a", by[] = "--by=k", select[] = "--select";
+    memset(long_text, 'k', CLUSTER_TEXT_BYTES_MAX + 1);
+    char *words[] = {program, command, in, by, select, long_text, NULL};
+    assert_int_equal(cluster_client_args_parse(6, words, stderr, &args, &error), CLUSTER_ARGS_WRONG);
+    assert_string_equal(error.text, "--select has 65537 bytes, at most 65536 are allowed: make it shorter");
+    long_text[CLUSTER_TEXT_BYTES_MAX] = '\0';
+    assert_int_equal(cluster_client_args_parse(6, words, stderr, &args, &error), CLUSTER_ARGS_RUN);
+    cluster_client_args_free(&args);
+}
+
 static void a_wrong_word_keeps_json(void **state)
 {
     (void)state;
@@ -373,6 +388,7 @@ int main(void)
         cmocka_unit_test(the_coordinator_comes_from_words_then_environment),
         cmocka_unit_test(texts_of_null_add_up),
         cmocka_unit_test(wrong_words_are_named),
+        cmocka_unit_test(a_text_may_be_too_long),
         cmocka_unit_test(a_wrong_word_keeps_json),
         cmocka_unit_test(help_is_sane),
         cmocka_unit_test(the_manual_knows_every_option),
