@@ -50,7 +50,7 @@ static enum base_status check_generated(const struct cluster_source *source, con
                                         struct base_error *error)
 {
     if (source->schema || source->format != CLUSTER_FORMAT_BY_SUFFIX || source->delimiter || source->quote ||
-        source->null_texts[0] != '\0' || source->header != CLUSTER_CHOICE_DEFAULT ||
+        source->null_texts[0] != '\0' || source->bad_rows_max > 0 || source->header != CLUSTER_CHOICE_DEFAULT ||
         source->empty_is_null != CLUSTER_CHOICE_DEFAULT || source->quoted_empty_is_null != CLUSTER_CHOICE_DEFAULT ||
         source->incomplete != CLUSTER_CHOICE_DEFAULT)
         return base_error_set(error, BASE_INVALID,

@@ -43,6 +43,7 @@ enum key {
     X(EMPTY_NULL, "-empty-null", "yes|no", "Is an empty CSV field NULL? (default: yes)")                               \
     X(QUOTED_EMPTY_NULL, "-quoted-empty-null", "yes|no", "Is a quoted empty CSV field NULL too? (default: no)")        \
     X(NULL_TEXT, "-null", "TEXT", "An unquoted CSV field of this text is NULL; may be given several times")            \
+    X(SKIP_BAD_ROWS, "-skip-bad-rows", "N", "Leave out bad CSV rows, at most N (default: 0, a bad row is an error)")   \
     X(INCOMPLETE, "-incomplete", "yes|no", "Read a result of Millrace of which a part is missing? (default: no)")
 
 enum source_key {
@@ -166,6 +167,13 @@ static enum base_status read_null_text(const char *option, const char *text, cha
     return BASE_OK;
 }
 
+static enum base_status read_count(const char *option, const char *text, uint64_t *count, struct base_error *error)
+{
+    if (!base_number_parse(text, count))
+        return base_error_set(error, BASE_INVALID, "--%s=%s is not a number: write " BASE_NUMBER_WORDS, option, text);
+    return BASE_OK;
+}
+
 /* Options ---------------------------------------------------------------------------------------------------------- */
 
 enum { GROUP_SOURCE = 1, GROUP_MATCH, GROUP_OUTPUT, GROUP_RUN, GROUP_TUNE, GROUP_COMMON };
@@ -275,6 +283,8 @@ static enum base_status read_source(struct cluster_submit *submit, uint32_t inde
         return keep(option, text, key == SOURCE_TEXT ? &source->text : &source->schema, error);
     if (key == SOURCE_NULL_TEXT)
         return read_null_text(option, text, source->null_texts, error);
+    if (key == SOURCE_SKIP_BAD_ROWS)
+        return read_count(option, text, &source->bad_rows_max, error);
     if (key == SOURCE_QUOTE && strcmp(text, "none") == 0) {
         source->quote = SHUFFLE_CSV_NO_QUOTE;
         return BASE_OK;

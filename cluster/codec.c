@@ -97,6 +97,7 @@ static Wire__Source **put_sources(struct wire_scratch *scratch, const struct clu
         item[i].quoted_empty_is_null = source[i].quoted_empty_is_null;
         item[i].incomplete = source[i].incomplete;
         item[i].null_texts = wire_bytes(source[i].null_texts);
+        item[i].bad_rows_max = source[i].bad_rows_max;
     }
     return list;
 }
@@ -121,6 +122,7 @@ static uint32_t get_sources(struct wire_reader *reader, Wire__Source **wire, siz
         source[i].quoted_empty_is_null =
             (enum cluster_choice)wire_below(reader, "choice", from->quoted_empty_is_null, CLUSTER_CHOICE_NO + 1);
         wire_get_null_texts(reader, from->null_texts, source[i].null_texts);
+        source[i].bad_rows_max = from->bad_rows_max;
         source[i].incomplete =
             (enum cluster_choice)wire_below(reader, "choice", from->incomplete, CLUSTER_CHOICE_NO + 1);
     }

@@ -219,6 +219,7 @@ Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shu
     wire->empty_is_null = relation->csv.empty_is_null;
     wire->quoted_empty_is_null = relation->csv.quoted_empty_is_null;
     wire->null_texts = wire_bytes(relation->csv.null_texts);
+    wire->bad_rows_max = relation->csv.bad_rows_max;
     if (relation->placement == SHUFFLE_GENERATED)
         wire->generator = put_generator(scratch, &relation->generator);
     wire->field = put_schema(scratch, &relation->schema);
@@ -267,6 +268,7 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
     relation->csv.empty_is_null = wire->empty_is_null;
     relation->csv.quoted_empty_is_null = wire->quoted_empty_is_null;
     wire_get_null_texts(reader, wire->null_texts, relation->csv.null_texts);
+    relation->csv.bad_rows_max = wire->bad_rows_max;
     if (relation->placement == SHUFFLE_GENERATED)
         get_generator(reader, wire->generator, &relation->generator);
     get_schema(reader, wire->field, wire->n_field, &relation->schema);

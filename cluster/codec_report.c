@@ -158,6 +158,8 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
     wire__step__init(wire);
     wire->step = step->step;
     wire->has_report = step->has_report;
+    wire->left = wire_put_rejects(scratch, step->rejects[0]);
+    wire->right = wire_put_rejects(scratch, step->rejects[1]);
     if (!step->has_report)
         return wire;
     size_t i = 0;
@@ -183,6 +185,8 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
 {
     step->step = (enum join_step)wire_below(reader, "step", wire->step, JOIN_STEP_COUNT);
     step->has_report = wire->has_report;
+    wire_get_rejects(reader, wire->left, &step->rejects[0]);
+    wire_get_rejects(reader, wire->right, &step->rejects[1]);
     if (!step->has_report || reader->failed)
         return;
     if (wire->n_value != STEP_VALUES || wire->n_sent_bytes != wire->n_received_bytes) {
@@ -317,6 +321,8 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->n_link = (size_t)report->node_count * report->node_count;
     wire->rows_side = (uint64_t *)(uintptr_t)report->rows_side;
     wire->n_rows_side = 2;
+    wire->skipped = wire_put_skipped(scratch, report->skipped);
+    wire->n_skipped = 2;
     return wire;
 }
 
@@ -360,6 +366,7 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
     report->limit_words = wire_text(reader, "limit's words", wire->limit_words, CLUSTER_TEXT_BYTES_MAX);
     get_counters(reader, wire->counter, wire->n_counter, &report->counters);
     get_node_reports(reader, wire, report);
+    wire_get_skipped(reader, wire->skipped, wire->n_skipped, report->skipped);
     if (wire->n_span != SPANS || wire->n_rows_side != 2) {
         wire_refuse(reader, BASE_PROTOCOL, "%zu spans, expected %d", wire->n_span, SPANS);
         return;

@@ -27,6 +27,8 @@ struct Wire__Jobs;
 struct Wire__Nodes;
 struct Wire__Plan;
 struct Wire__Relation;
+struct Wire__Rejects;
+struct Wire__Skipped;
 struct Wire__Report;
 struct Wire__Settings;
 struct Wire__Step;
@@ -113,6 +115,13 @@ struct Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const st
                                           uint32_t count);
 void wire_get_addresses(struct wire_reader *reader, struct Wire__Address **wire, size_t count,
                         struct net_address *address);
+
+/* codec_reject.c: bad rows. */
+struct Wire__Rejects *wire_put_rejects(struct wire_scratch *scratch, const struct shuffle_rejects *rejects);
+void wire_get_rejects(struct wire_reader *reader, const struct Wire__Rejects *wire, struct shuffle_rejects **rejects);
+struct Wire__Skipped **wire_put_skipped(struct wire_scratch *scratch, const struct cluster_skipped skipped[2]);
+void wire_get_skipped(struct wire_reader *reader, struct Wire__Skipped *const *wire, size_t count,
+                      struct cluster_skipped skipped[2]);
 
 /* codec_report.c: reports and lists. */
 struct Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report);

@@ -50,6 +50,7 @@ struct run_node {
     uint64_t progress_rows;
     bool halted; /* of a job whose input is at fault */
     bool reported;
+    struct shuffle_rejects *rejects[2]; /* rows of each side that it has left out; NULL: none */
     struct cluster_step report;
 };
 
@@ -186,6 +187,15 @@ void coordinator_lose_late(struct cluster_coordinator *c);
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault);
 /* The node has scanned all before the fault, or is lost. */
 void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *node);
+
+/* coordinator_reject.c: bad rows that are left out. */
+/* Takes over what a step says of them. */
+void coordinator_reject_keep(struct run_node *node, struct cluster_step *step);
+uint64_t coordinator_reject_count(const struct coordinator_job *job, uint32_t side);
+/* Are they as few as was allowed? Else the job has failed. */
+bool coordinator_reject_few(struct cluster_coordinator *c);
+/* False: there is no memory. */
+bool coordinator_reject_report(const struct coordinator_job *job, struct cluster_report *report);
 
 /* coordinator_plan.c */
 /* Compares what the nodes found and plans the job. On an error *bad_request says whether the request itself is wrong.

@@ -39,6 +39,8 @@ void coordinator_job_free(struct coordinator_job *job)
         struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP};
         step.step = job->node[i].report;
         cluster_message_free(&step);
+        free(job->node[i].rejects[0]);
+        free(job->node[i].rejects[1]);
         shuffle_relation_free(&job->node[i].relation[0]);
         shuffle_relation_free(&job->node[i].relation[1]);
     }
@@ -293,6 +295,7 @@ static bool rows_complete(struct cluster_coordinator *c)
         uint64_t rows = 0;
         for (uint32_t i = 0; i < job->node_count; i++)
             rows += job->node[i].report.report.sum.rows_scanned[side];
+        rows += coordinator_reject_count(job, side);
         if (!relation->rows_known || rows == relation->rows)
             continue;
         coordinator_fail(c, BASE_IO,
@@ -369,6 +372,8 @@ static void proceed(struct cluster_coordinator *c)
         break;
     case CLUSTER_PHASE_BUILD:
     case CLUSTER_PHASE_PROBE:
+        if (!coordinator_reject_few(c))
+            break;
         if (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
             enter(c, CLUSTER_PHASE_PROBE);
         else if (!rows_complete(c))
@@ -432,6 +437,7 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
         coordinator_fail(c, BASE_PROTOCOL, "node %s finished without a report", node->node->hello.name);
         return;
     }
+    coordinator_reject_keep(node, step);
     node->report = *step;
     memset(step, 0, sizeof *step);
     node->progress_rows = node->report.report.sum.rows_scanned[0] + node->report.report.sum.rows_scanned[1];
@@ -449,10 +455,12 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
     else if (last && step->step == JOIN_STEP_FINISHED)
         on_finished(c, node, step);
     else if ((job->phase == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
-             (job->phase == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED) ||
-             (job->phase == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED))
+             (job->phase == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED)) {
         answered(c, node);
-    else
+    } else if (job->phase == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED) {
+        coordinator_reject_keep(node, step);
+        answered(c, node);
+    } else
         coordinator_fail(c, BASE_PROTOCOL, "node %s reached step %d while %s", node->node->hello.name, step->step,
                          cluster_phase_words(job->phase));
 }
@@ -466,6 +474,7 @@ static void on_closed(struct cluster_coordinator *c, struct run_node *node, stru
                          cluster_phase_words(job->phase));
         return;
     }
+    coordinator_reject_keep(node, step);
     if (step->has_report && step->node_count == job->node_count && !node->report.has_report) {
         node->report = *step;
         memset(step, 0, sizeof *step);

@@ -151,7 +151,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     }
     report->limit = whole ? cluster_limit_find(report, words, sizeof words) : CLUSTER_LIMIT_NONE;
     report->limit_words = text_of(words);
-    return report->limit_words && fill_engine(report, job);
+    return report->limit_words && coordinator_reject_report(job, report) && fill_engine(report, job);
 }
 
 void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_job *job)

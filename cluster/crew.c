@@ -300,6 +300,7 @@ enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_pla
     crew->first_worker = first_worker;
     crew->failed = crew->faulty = crew->fault_told = false;
     memset(crew->reached, 0, sizeof crew->reached);
+    memset(crew->rejects, 0, sizeof crew->rejects);
     base_governor_peak_reset(crew->config.governor);
     crew_choose(crew);
     enum base_status status = crew_make_reports(crew, error);
@@ -482,6 +483,12 @@ static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_
 #define X(name) sum->counters.name += one->counters.name;
     NET_COUNTER_LIST(X)
 #undef X
+}
+
+/* Nobody adds to what is asked for: the pass is over. */
+const struct shuffle_rejects *cluster_crew_rejects(const struct cluster_crew *crew, uint32_t side)
+{
+    return crew->rejects[side].count > 0 ? &crew->rejects[side] : NULL;
 }
 
 void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,

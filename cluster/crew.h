@@ -108,6 +108,9 @@ struct cluster_crew_report {
     struct net_counters counters;  /* since prepare, summed */
     struct net_socket_facts facts; /* of one connection of the first worker */
 };
+/* Rows of the side that were left out: after SEALED for the side of pass 0, after FINISHED for both, until the next
+ * job is prepared. NULL: none. */
+const struct shuffle_rejects *cluster_crew_rejects(const struct cluster_crew *crew, uint32_t side);
 void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
                          uint64_t *received_bytes);
 

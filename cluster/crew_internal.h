@@ -9,6 +9,7 @@
 #include "cluster/bisect_task.h"
 #include "cluster/crew.h"
 #include "net/choose.h"
+#include "shuffle/reject.h"
 
 enum {
     CREW_SIDES = 2,
@@ -80,12 +81,13 @@ struct cluster_crew {
     pthread_mutex_t lock;
     uint32_t reached[JOIN_STEP_COUNT];
     bool failed;
-    struct cluster_crew_event fault;  /* the earliest of the job, from the first on */
-    bool faulty, fault_told;          /* there is one; the control thread has not looked at it yet */
-    enum base_status failed_status;   /* the best that was told, by rank */
-    struct net_experience experience; /* of all jobs */
-    uint32_t missing;                 /* features that were tried and could not be had */
-    struct cluster_measured measured; /* what the order came to so far, owned */
+    struct cluster_crew_event fault;            /* the earliest of the job, from the first on */
+    bool faulty, fault_told;                    /* there is one; the control thread has not looked at it yet */
+    enum base_status failed_status;             /* the best that was told, by rank */
+    struct shuffle_rejects rejects[CREW_SIDES]; /* of the job, of passes that have ended */
+    struct net_experience experience;           /* of all jobs */
+    uint32_t missing;                           /* features that were tried and could not be had */
+    struct cluster_measured measured;           /* what the order came to so far, owned */
     struct cluster_crew_event event[CREW_EVENTS_MAX];
     uint32_t event_first, event_count;
     struct cluster_crew_engine engine;

@@ -66,6 +66,17 @@ static void member_look(struct crew_member *member, int step)
     }
 }
 
+/* The pass of a side has ended: what it left out. */
+static void member_add_rejects(const struct crew_member *member, uint32_t side)
+{
+    const struct shuffle_rejects *rejects = member->task != NULL ? join_task_rejects(member->task, side) : NULL;
+    if (rejects == NULL)
+        return;
+    pthread_mutex_lock(&member->crew->lock);
+    shuffle_rejects_merge(&member->crew->rejects[side], rejects);
+    pthread_mutex_unlock(&member->crew->lock);
+}
+
 /* join_task_config.report: on the worker's thread, inside the task's turn or a command. */
 void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error)
 {
@@ -76,6 +87,10 @@ void crew_member_report(void *context, uint32_t worker, int step, const struct b
         return;
     }
     member_look(member, step);
+    if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
+        const struct join_plan *plan = &member->crew->plan;
+        member_add_rejects(member, join_plan_pass_side(plan, step == JOIN_STEP_FINISHED && plan->sides == 2));
+    }
     if (step == JOIN_STEP_FINISHED)
         member_snapshot(member);
     if (step == JOIN_STEP_MEASURED)

@@ -107,6 +107,7 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
     if (source->quote)
         relation->csv.quote = source->quote;
     memcpy(relation->csv.null_texts, source->null_texts, sizeof relation->csv.null_texts);
+    relation->csv.bad_rows_max = source->bad_rows_max;
     relation->csv.header = choose(source->header, relation->csv.header);
     relation->csv.empty_is_null = choose(source->empty_is_null, relation->csv.empty_is_null);
     relation->csv.quoted_empty_is_null = choose(source->quoted_empty_is_null, relation->csv.quoted_empty_is_null);
@@ -161,8 +162,20 @@ static void free_submit(struct cluster_submit *submit)
     free(submit->out);
 }
 
+static void free_skipped(struct cluster_skipped *skipped)
+{
+    for (uint32_t i = 0; i < skipped->row_count; i++) {
+        free(skipped->row[i].node);
+        free(skipped->row[i].path);
+        free(skipped->row[i].reason);
+    }
+    free(skipped->row);
+}
+
 static void free_report(struct cluster_report *report)
 {
+    free_skipped(&report->skipped[0]);
+    free_skipped(&report->skipped[1]);
     free(report->engine);
     free(report->features);
     free(report->engine_reason);
@@ -248,6 +261,8 @@ void cluster_message_free(struct cluster_message *message)
         free(message->step.features);
         free(message->step.engine_reason);
         free(message->step.engine_decision);
+        free(message->step.rejects[0]);
+        free(message->step.rejects[1]);
         break;
     case CLUSTER_MESSAGE_SURVEY:
         free(message->survey.lend[0].morsel);

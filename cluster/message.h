@@ -25,6 +25,7 @@
 #include "cluster/bisect.h"
 #include "cluster/crew.h"
 #include "join/plan.h"
+#include "shuffle/reject.h"
 
 /* Raised with every change that an older peer would misread. */
 enum { CLUSTER_PROTOCOL_VERSION = 2 };
@@ -144,6 +145,7 @@ struct cluster_source {
     char delimiter, quote; /* 0: as the suffix says */
     enum cluster_choice header, empty_is_null, quoted_empty_is_null;
     char null_texts[SHUFFLE_NULL_TEXTS_BYTES]; /* as in struct shuffle_csv_options */
+    uint64_t bad_rows_max;                     /* likewise */
     enum cluster_choice incomplete;            /* YES: a result of which a part is missing is read all the same */
 };
 
@@ -243,6 +245,19 @@ struct cluster_spans {
 #undef X
 };
 
+/* Bad rows of a side that were left out. */
+struct cluster_skipped_row {
+    char *node; /* "" where the files are the same on all nodes */
+    char *path;
+    uint64_t line;
+    char *reason;
+};
+struct cluster_skipped {
+    uint64_t count;
+    uint32_t row_count;
+    struct cluster_skipped_row *row; /* the first ones */
+};
+
 struct cluster_report {
     struct base_error error; /* status BASE_OK: the job succeeded */
     bool
@@ -266,6 +281,7 @@ struct cluster_report {
     enum cluster_limit limit;
     char *limit_words; /* a sentence that says why, with the node or link it shows at; "" when nothing ran */
     struct net_counters counters;
+    struct cluster_skipped skipped[2]; /* of left and right */
     uint32_t workers;
     uint32_t node_count;
     struct cluster_node_report *node;
@@ -344,6 +360,7 @@ struct cluster_step { /* also CLOSED */
     uint64_t *sent_bytes, *received_bytes;   /* per node */
     char *engine, *features, *engine_reason; /* what was used */
     char *engine_decision;                   /* and why that; "" for a named rung */
+    struct shuffle_rejects *rejects[2];      /* SEALED and FINISHED: left out of each side so far; NULL: nothing */
 };
 
 /* Morsels of one side. */

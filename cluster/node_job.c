@@ -270,6 +270,13 @@ static void say_surveyed(struct node_job *job)
 
 /* ---- steps and ends ---- */
 
+/* Says of a step what was left out of the input up to it. */
+static void fill_rejects(const struct node_job *job, struct cluster_step *step)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        step->rejects[side] = (struct shuffle_rejects *)(uintptr_t)cluster_crew_rejects(job->crew, side);
+}
+
 /* A step that carries what this node's share came to, of a job that was prepared. Borrows bytes and engine. */
 static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes,
                       struct cluster_crew_engine *engine, struct cluster_step *step)
@@ -284,6 +291,7 @@ static void fill_step(const struct node_job *job, enum join_step reached, uint64
     step->engine_decision = engine->decision;
     step->sent_bytes = bytes;
     step->received_bytes = bytes + job->node_count;
+    fill_rejects(job, step);
     cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
 }
 
@@ -450,6 +458,8 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         say_finished(job);
     } else {
         struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
+        if (event->step == JOIN_STEP_SEALED)
+            fill_rejects(job, &step.step);
         say(job, &step);
     }
 }

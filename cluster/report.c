@@ -142,6 +142,27 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
 
 /* The whole -------------------------------------------------------------------------------------------------------- */
 
+/* Rows that were left out, and where the first of them are. */
+static void print_skipped(const struct cluster_report *report, FILE *to)
+{
+    static const char *const side_words[] = {" of the left side", " of the right side"};
+    for (uint32_t side = 0; side < 2; side++) {
+        const struct cluster_skipped *skipped = &report->skipped[side];
+        char rows[REPORT_NUMBER_BYTES];
+        if (skipped->count == 0)
+            continue;
+        report_format_exact(skipped->count, rows);
+        fprintf(to, "skipped   %s bad row%s%s%s\n", rows, skipped->count == 1 ? "" : "s",
+                report->kind == JOIN_JOB_JOIN ? side_words[side] : "",
+                skipped->count > skipped->row_count ? "; the first:" : ":");
+        for (uint32_t i = 0; i < skipped->row_count; i++) {
+            const struct cluster_skipped_row *row = &skipped->row[i];
+            fprintf(to, "          %s%s%s:%" PRIu64 ": %s\n", row->node, *row->node ? ": " : "", base_shown(row->path),
+                    row->line, base_shown(row->reason));
+        }
+    }
+}
+
 static void print_result(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
 {
     char rows[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES];
@@ -300,6 +321,7 @@ static void print_engine(const struct cluster_report *report, FILE *to)
 void report_print(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
 {
     print_result(report, job, out, to);
+    print_skipped(report, to);
     print_time(report, to);
     fprintf(to, "limit     %s", cluster_limit_words(report->limit));
     fprintf(to, *report->limit_words ? ": %s\n" : "%s\n", report->limit_words);

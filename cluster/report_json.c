@@ -127,6 +127,24 @@ static json_t *make_links(struct json_out *out, const struct cluster_report *rep
     return matrix;
 }
 
+/* The first of the rows that were left out, of both sides. */
+static json_t *make_skipped(struct json_out *out, const struct cluster_report *report)
+{
+    json_t *rows = json_array();
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t i = 0; i < report->skipped[side].row_count; i++) {
+            const struct cluster_skipped_row *from = &report->skipped[side].row[i];
+            json_t *row = json_object();
+            json_out_put_text(out, row, "side", side_word(side));
+            json_out_put(out, row, "node", *from->node ? json_out_text(from->node) : json_null());
+            json_out_put_text(out, row, "file", from->path);
+            json_out_put_count(out, row, "line", from->line);
+            json_out_put_text(out, row, "reason", from->reason);
+            json_out_append(out, rows, row);
+        }
+    return rows;
+}
+
 static void put_result(struct json_out *out, json_t *object, const struct cluster_report *report, const char *folder)
 {
     char checksum[17];
@@ -138,6 +156,9 @@ static void put_result(struct json_out *out, json_t *object, const struct cluste
     json_out_put_count(out, object, "rows_scanned", report->rows_scanned);
     json_out_put_count(out, object, "rows_scanned_left", report->rows_side[0]);
     json_out_put_count(out, object, "rows_scanned_right", report->rows_side[1]);
+    json_out_put_count(out, object, "rows_skipped_left", report->skipped[0].count);
+    json_out_put_count(out, object, "rows_skipped_right", report->skipped[1].count);
+    json_out_put(out, object, "skipped", make_skipped(out, report));
     json_out_put_count(out, object, "input_bytes", report->input_bytes);
     json_out_put_text(out, object, "build_side", side_word(report->build_side));
     json_out_put_count(out, object, "table_rows", report->table_rows);

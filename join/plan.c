@@ -318,6 +318,22 @@ static enum base_status plan_allocate(struct join_plan *plan, struct base_error 
     return whole ? BASE_OK : base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
 }
 
+/* In a fixed-width file nothing tells a bad row from a schema that does not fit. */
+static enum base_status plan_check_bad_rows(const struct join_plan *plan, struct base_error *error)
+{
+    for (uint32_t side = 0; side < plan->sides; side++) {
+        const struct shuffle_relation *relation = &plan->side[side].relation;
+        if (relation->csv.bad_rows_max > 0 && relation->format == SHUFFLE_FORMAT_FIXED)
+            return base_error_set(error, BASE_INVALID,
+                                  "--%sskip-bad-rows leaves out rows of CSV files only, and this input is of rows of "
+                                  "fixed width: leave the option away",
+                                  plan->sides == 1 ? ""
+                                  : side == 0      ? "left-"
+                                                   : "right-");
+    }
+    return BASE_OK;
+}
+
 enum base_status join_plan_make(const struct join_request *request, struct shuffle_relation relation[2],
                                 struct join_plan *plan, struct base_error *error)
 {
@@ -329,6 +345,8 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     for (uint32_t side = 0; side < made.sides; side++)
         made.side[side].relation = relation[side];
     enum base_status status = plan_check_request(request, error);
+    if (status == BASE_OK)
+        status = plan_check_bad_rows(&made, error);
     if (status == BASE_OK)
         status = plan_allocate(&made, error);
     if (status == BASE_OK)

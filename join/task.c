@@ -83,7 +83,8 @@ struct join_task {
     struct shuffle_morsel_queue *preloaded[TASK_SIDES]; /* the one morsel that this worker holds in memory */
     struct shuffle_pass *pass[TASK_PASSES];
     struct shuffle_pass *survey[TASK_SIDES];
-    uint32_t fault_side; /* of the fault found last */
+    struct shuffle_rejects *rejects[TASK_SIDES]; /* NULL: bad rows are errors */
+    uint32_t fault_side;                         /* of the fault found last */
     uint64_t fault_morsel;
     bool halting; /* HALTED is to be reported */
     uint64_t scan_begin_ns, stream_end_ns;
@@ -257,11 +258,17 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
     const struct join_plan *plan = task->config.plan;
     const uint32_t side = join_plan_pass_side(plan, pass);
     const struct join_side *of = &plan->side[side];
+    if (of->relation.csv.bad_rows_max > 0) {
+        task->rejects[side] = calloc(1, sizeof *task->rejects[side]);
+        if (task->rejects[side] == NULL)
+            return base_error_set(error, BASE_NO_MEMORY, "no memory for the bad rows of an input");
+    }
     const struct shuffle_scan_config scan_config = {.engine = task->config.engine,
                                                     .governor = task->config.governor,
                                                     .relation = &of->relation,
                                                     .project = of->project,
-                                                    .project_count = of->project_count};
+                                                    .project_count = of->project_count,
+                                                    .rejects = task->rejects[side]};
     struct shuffle_pass_config config = {.exchange = task->exchange[pass],
                                          .queue = task->config.queue[side],
                                          .key = &of->key,
@@ -567,6 +574,7 @@ void join_task_free(struct join_task *task)
     for (uint32_t i = 0; i < TASK_SIDES; i++) {
         shuffle_morsel_queue_close(task->preloaded[i]);
         shuffle_layout_free(&task->layout[i]);
+        free(task->rejects[i]);
     }
     free(task);
 }
@@ -600,6 +608,11 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
     } else {
         result->rows = result->table_rows;
     }
+}
+
+const struct shuffle_rejects *join_task_rejects(const struct join_task *task, uint32_t side)
+{
+    return task->rejects[side];
 }
 
 const uint64_t *join_task_sent_bytes(const struct join_task *task)

@@ -82,6 +82,8 @@ void join_task_free(struct join_task *task);
 
 /* Readable by other threads only after FINISHED or FAILED was reported; on the worker's thread at any time. */
 void join_task_result(const struct join_task *task, struct join_task_result *result);
+/* Rows of the side that were left out so far; NULL: none may be. As above, and after SEALED for the side of pass 0. */
+const struct shuffle_rejects *join_task_rejects(const struct join_task *task, uint32_t side);
 /* P entries each: payload bytes sent to and received from each worker over connections. */
 const uint64_t *join_task_sent_bytes(const struct join_task *task);
 const uint64_t *join_task_received_bytes(const struct join_task *task);

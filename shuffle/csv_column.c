@@ -21,10 +21,10 @@ bool shuffle_csv_is_null_text(const struct csv_field *field, const struct shuffl
 }
 
 /* Fills column->null; false when a NULL is where none may be. */
-static bool convert_nulls(const struct csv_column *column, const struct shuffle_csv_options *options, uint32_t rows,
-                          uint32_t *bad_row)
+static bool convert_nulls(const struct csv_column *column, const struct shuffle_csv_options *options, uint32_t from,
+                          uint32_t rows, uint32_t *bad_row)
 {
-    for (uint32_t r = 0; r < rows; r++) {
+    for (uint32_t r = from; r < rows; r++) {
         const bool null = shuffle_csv_field_is_null(&column->field[r], options);
         if (column->null != NULL) {
             column->null[r] = null;
@@ -41,18 +41,18 @@ static inline bool null_at(const struct csv_column *column, uint32_t row)
     return column->null != NULL && column->null[row];
 }
 
-static const char *convert_strings(const struct csv_column *column, uint32_t rows)
+static const char *convert_strings(const struct csv_column *column, uint32_t from, uint32_t rows)
 {
-    for (uint32_t r = 0; r < rows; r++)
+    for (uint32_t r = from; r < rows; r++)
         column->slice[r] =
             (struct shuffle_slice){column->field[r].data, null_at(column, r) ? 0 : column->field[r].bytes};
     return NULL;
 }
 
 /* Hexadecimal digits become bytes where they stand. */
-static const char *convert_binaries(const struct csv_column *column, uint32_t rows, uint32_t *bad_row)
+static const char *convert_binaries(const struct csv_column *column, uint32_t from, uint32_t rows, uint32_t *bad_row)
 {
-    for (uint32_t r = 0; r < rows; r++) {
+    for (uint32_t r = from; r < rows; r++) {
         const struct csv_field *field = &column->field[r];
         uint32_t made = 0;
         if (!null_at(column, r)) {
@@ -100,11 +100,11 @@ static inline bool sixteen_digits(const uint8_t *text, uint32_t count, uint64_t 
 
 /* The commonest type by itself: up to sixteen digits are converted without a loop; signs, NULL, more digits and errors
  * go the long way. */
-static const char *convert_int64s(const struct csv_column *column, uint32_t rows, uint32_t *bad_row)
+static const char *convert_int64s(const struct csv_column *column, uint32_t from, uint32_t rows, uint32_t *bad_row)
 {
     int64_t *to = (int64_t *)(void *)column->data;
     const bool inferred = column->info->inferred;
-    for (uint32_t r = 0; r < rows; r++) {
+    for (uint32_t r = from; r < rows; r++) {
         const struct csv_field *field = &column->field[r];
         uint64_t value;
         if (__builtin_expect(sixteen_digits(field->data, field->bytes, &value), 1)) {
@@ -130,11 +130,11 @@ static const char *convert_int64s(const struct csv_column *column, uint32_t rows
     return NULL;
 }
 
-static const char *convert_others(const struct csv_column *column, uint32_t rows, uint32_t *bad_row)
+static const char *convert_others(const struct csv_column *column, uint32_t from, uint32_t rows, uint32_t *bad_row)
 {
     const uint32_t width = column->info->width;
-    uint8_t *to = column->data;
-    for (uint32_t r = 0; r < rows; r++, to += width) {
+    uint8_t *to = column->data + (size_t)from * width;
+    for (uint32_t r = from; r < rows; r++, to += width) {
         const struct csv_field *field = &column->field[r];
         if (null_at(column, r)) {
             memset(to, 0, width);
@@ -151,24 +151,29 @@ static const char *convert_others(const struct csv_column *column, uint32_t rows
     return NULL;
 }
 
-const char *shuffle_csv_column_convert(const struct csv_column *column, const struct shuffle_csv_options *options,
-                                       uint32_t rows, uint32_t *bad_row)
+static const char *convert_values(const struct csv_column *column, uint32_t from, uint32_t rows, uint32_t *bad_row)
 {
-    for (uint32_t r = 0; r < rows; r++)
-        if (column->field[r].doubled)
-            shuffle_csv_undouble(&column->field[r], (uint8_t)options->quote);
-    if (!convert_nulls(column, options, rows, bad_row))
-        return empty_words;
     switch (column->info->type) {
     case SHUFFLE_STRING:
-        return convert_strings(column, rows);
+        return convert_strings(column, from, rows);
     case SHUFFLE_BINARY:
-        return convert_binaries(column, rows, bad_row);
+        return convert_binaries(column, from, rows, bad_row);
     case SHUFFLE_INT64:
-        return convert_int64s(column, rows, bad_row);
+        return convert_int64s(column, from, rows, bad_row);
     default:
-        return convert_others(column, rows, bad_row);
+        return convert_others(column, from, rows, bad_row);
     }
+}
+
+const char *shuffle_csv_column_convert(const struct csv_column *column, const struct shuffle_csv_options *options,
+                                       uint32_t from, uint32_t rows, uint32_t *bad_row)
+{
+    for (uint32_t r = from; r < rows; r++)
+        if (column->field[r].doubled)
+            shuffle_csv_undouble(&column->field[r], (uint8_t)options->quote);
+    const bool whole = convert_nulls(column, options, from, rows, bad_row);
+    const char *words = convert_values(column, from, whole ? rows : *bad_row, bad_row);
+    return words != NULL || whole ? words : empty_words;
 }
 
 /* A decimal that takes the text and all values of the column's own type, which is an integer or a decimal. */
@@ -219,66 +224,70 @@ static void fitting_type(const struct shuffle_field *info, const struct csv_fiel
     *better = try;
 }
 
-#define DECLARE_WORDS "with --left-schema, --right-schema or --schema, or in %s.schema"
-
 /* A text that the inferred type would change. */
-static enum base_status changed_error(const char *path, uint64_t line, const struct shuffle_field *info,
-                                      const struct csv_field *field, struct base_error *error)
+static void changed_reason(const struct shuffle_field *info, const struct csv_field *field,
+                           char reason[SHUFFLE_REASON_BYTES])
 {
     const struct shuffle_slot slot = {.type = info->type, .width = info->width};
-    struct shuffle_field string = *info;
-    string.type = SHUFFLE_STRING;
-    char type[48], string_type[48], text[SHUFFLE_QUOTE_BYTES];
+    char type[48], text[SHUFFLE_QUOTE_BYTES];
     uint8_t value[16], written[SHUFFLE_VALUE_TEXT_MAX];
     shuffle_field_format_type(info, type);
-    shuffle_field_format_type(&string, string_type);
     shuffle_value_parse(info, field->data, field->bytes, value); /* as the conversion did */
     int bytes = (int)shuffle_value_format(&slot, value, info->width, written);
     if (info->type == SHUFFLE_FLOAT64 && bytes == 2 && memcmp(written, "-0", 2) == 0) { /* written so, equal to 0 */
         *written = '0';
         bytes = 1;
     }
-    return base_error_set(error, BASE_PARSE,
-                          "%s:%" PRIu64 ": column \"%s\" (%s by its first rows): \"%s\" would become \"%.*s\": declare "
-                          "the column, \"%s:%s\" to keep its texts or \"%s:%s\" to compare values, " DECLARE_WORDS,
-                          path, line, info->name, type, shuffle_value_quote(field->data, field->bytes, text), bytes,
-                          (const char *)written, info->name, string_type, info->name, type, path);
+    snprintf(reason, SHUFFLE_REASON_BYTES, "column \"%s\" (%s by its first rows): \"%s\" would become \"%.*s\"",
+             info->name, type, shuffle_value_quote(field->data, field->bytes, text), bytes, (const char *)written);
 }
 
-static enum base_status empty_error(const char *path, uint64_t line, const struct shuffle_field *info,
-                                    const struct csv_field *field, struct base_error *error)
+void shuffle_csv_column_reason(const struct shuffle_field *info, const struct csv_field *field, const char *words,
+                               char reason[SHUFFLE_REASON_BYTES])
 {
-    char type[48], nullable_type[48], text[SHUFFLE_QUOTE_BYTES];
-    struct shuffle_field nullable = *info;
-    nullable.nullable = true;
+    char type[48], text[SHUFFLE_QUOTE_BYTES];
+    if (words == changed_words) {
+        changed_reason(info, field, reason);
+        return;
+    }
     shuffle_field_format_type(info, type);
-    shuffle_field_format_type(&nullable, nullable_type);
-    return base_error_set(error, BASE_PARSE,
-                          "%s:%" PRIu64 ": column \"%s\" is %s, but its type %s does not allow NULL: declare it "
-                          "\"%s:%s\" " DECLARE_WORDS,
-                          path, line, info->name,
-                          field->bytes == 0 ? "empty" : shuffle_value_quote(field->data, field->bytes, text), type,
-                          info->name, nullable_type, path);
+    shuffle_value_quote(field->data, field->bytes, text);
+    if (words == empty_words)
+        snprintf(reason, SHUFFLE_REASON_BYTES, "column \"%s\" is %s, but its type %s does not allow NULL", info->name,
+                 field->bytes == 0 ? "empty" : text, type);
+    else
+        snprintf(reason, SHUFFLE_REASON_BYTES, "column \"%s\" (%s%s): \"%s\" %s", info->name, type,
+                 info->inferred ? " by its first rows" : "", text, words);
 }
+
+#define DECLARE_WORDS "with --left-schema, --right-schema or --schema, or in %s.schema"
 
 enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,
                                           const struct csv_field *field, const char *words, struct base_error *error)
 {
-    if (words == empty_words)
-        return empty_error(path, line, info, field, error);
-    if (words == changed_words)
-        return changed_error(path, line, info, field, error);
-    char type[48], better_type[48], text[SHUFFLE_QUOTE_BYTES], string[SHUFFLE_NAME_BYTES_MAX + 32] = "";
-    struct shuffle_field better;
+    char reason[SHUFFLE_REASON_BYTES], type[48], better_type[48], string[SHUFFLE_NAME_BYTES_MAX + 32] = "";
+    struct shuffle_field better = *info;
+    shuffle_csv_column_reason(info, field, words, reason);
+    if (words == empty_words) {
+        better.nullable = true;
+        shuffle_field_format_type(&better, better_type);
+        return base_error_set(error, BASE_PARSE, "%s:%" PRIu64 ": %s: declare it \"%s:%s\" " DECLARE_WORDS, path, line,
+                              reason, info->name, better_type, path);
+    }
+    if (words == changed_words) {
+        better.type = SHUFFLE_STRING;
+        shuffle_field_format_type(info, type);
+        shuffle_field_format_type(&better, better_type);
+        return base_error_set(error, BASE_PARSE,
+                              "%s:%" PRIu64 ": %s: declare the column, \"%s:%s\" to keep its texts or \"%s:%s\" to "
+                              "compare values, " DECLARE_WORDS,
+                              path, line, reason, info->name, better_type, info->name, type, path);
+    }
     fitting_type(info, field, &better);
-    shuffle_field_format_type(info, type);
     shuffle_field_format_type(&better, better_type);
     if (info->inferred && better.type != SHUFFLE_STRING)
         snprintf(string, sizeof string, " or \"%s:string%s\"", info->name, info->nullable ? "?" : "");
     return base_error_set(error, BASE_PARSE,
-                          "%s:%" PRIu64 ": column \"%s\" (%s%s): \"%s\" %s: correct it, or declare the column, such as "
-                          "\"%s:%s\"%s, " DECLARE_WORDS,
-                          path, line, info->name, type, info->inferred ? " by its first rows" : "",
-                          shuffle_value_quote(field->data, field->bytes, text), words, info->name, better_type, string,
-                          path);
+                          "%s:%" PRIu64 ": %s: correct it, or declare the column, such as \"%s:%s\"%s, " DECLARE_WORDS,
+                          path, line, reason, info->name, better_type, string, path);
 }

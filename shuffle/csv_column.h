@@ -4,6 +4,7 @@
 
 #include "shuffle/batch.h"
 #include "shuffle/csv_parse.h"
+#include "shuffle/reject.h"
 #include "shuffle/relation.h"
 
 /* One column on its way from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
@@ -33,10 +34,14 @@ static inline size_t shuffle_csv_column_stride(const struct shuffle_field *field
     return shuffle_type_variable(field->type) ? sizeof(struct shuffle_slice) : field->width;
 }
 
-/* Converts `rows` fields. NULL, or the words that say what is wrong with row *bad_row ("is empty" or as
- * shuffle_value_parse). */
+/* Converts the fields of rows [from, rows). NULL, or the words that say what is wrong with row *bad_row, the first bad
+ * one ("is empty" or as shuffle_value_parse); those before it are converted. */
 const char *shuffle_csv_column_convert(const struct csv_column *column, const struct shuffle_csv_options *options,
-                                       uint32_t rows, uint32_t *bad_row);
+                                       uint32_t from, uint32_t rows, uint32_t *bad_row);
+
+/* What is wrong with field, by the words of shuffle_csv_column_convert: 'column "v" (int64): "x" is not a number'. */
+void shuffle_csv_column_reason(const struct shuffle_field *info, const struct csv_field *field, const char *words,
+                               char reason[SHUFFLE_REASON_BYTES]);
 
 /* The error for what shuffle_csv_column_convert found in field, with a way out. Returns BASE_PARSE. */
 enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,

@@ -104,8 +104,8 @@ static inline enum csv_result end_field(struct csv_split *split, struct record *
         from++;
         to--;
     }
-    if (record->column >= split->columns)
-        return fail(split, record, record->begin, CSV_FIELD_COUNT);
+    if (record->column >= split->columns) /* when tolerant, reported at the record's end */
+        return split->tolerant ? CSV_OK : fail(split, record, record->begin, CSV_FIELD_COUNT);
     const uint32_t target = split->target == NULL ? record->column : split->target[record->column];
     if (target != CSV_SKIP)
         split->field[target * split->field_stride + split->rows] = (struct csv_field){
@@ -124,20 +124,18 @@ static inline enum csv_result end_record(struct csv_split *split, struct record 
     if (at == record->begin && split->columns > 1 && !split->any_count) {
         if (last && !final) /* of a compressed file the end shows only at the next read */
             return CSV_MORE;
-        if (!last)
-            return fail(split, record, at, CSV_EMPTY_LINE);
         record->begin = next;
-        return CSV_OK;
+        return last ? CSV_OK : fail(split, record, at, CSV_EMPTY_LINE);
     }
     const enum csv_result result = end_field(split, record, data, at);
     if (result != CSV_OK)
         return result;
     split->last_fields = record->column + 1;
-    if (split->last_fields != split->columns && !split->any_count)
-        return fail(split, record, record->begin, CSV_FIELD_COUNT);
-    split->rows++;
+    const bool bad = split->last_fields != split->columns && !split->any_count;
+    const enum csv_result counted = bad ? fail(split, record, record->begin, CSV_FIELD_COUNT) : CSV_OK;
+    split->rows += !bad;
     record->begin = next;
-    return CSV_OK;
+    return counted;
 }
 
 static inline enum csv_result split_record(struct csv_split *split, struct record *record, struct cursor *cursor,
@@ -195,6 +193,10 @@ enum csv_result shuffle_csv_split(struct csv_split *split, const uint8_t *data, 
         if (split->row_line != NULL)
             split->row_line[split->rows] = (uint32_t)record.lines;
         result = split_record(split, &record, &cursor, final);
+        if (split->tolerant && (result == CSV_FIELD_COUNT || result == CSV_EMPTY_LINE)) {
+            split->consumed = record.begin;
+            split->lines = record.lines;
+        }
         if (result != CSV_OK)
             return result;
     }

@@ -36,8 +36,10 @@ struct csv_split {
     uint8_t delimiter, quote; /* different, neither CR nor LF; quote LF: no field is quoted */
     uint32_t columns;         /* fields of a record, at least 1 */
     bool any_count;           /* a record may have any number of fields up to columns (to find out how many) */
-    const uint32_t *target;   /* per column: where its fields go, or CSV_SKIP. NULL: column c to target c */
-    struct csv_field *field;  /* field of row r for target t: field[t * field_stride + r] */
+    bool tolerant; /* CSV_FIELD_COUNT, CSV_EMPTY_LINE: the record is well quoted to its end, and consumed; all its
+                      fields were counted */
+    const uint32_t *target;  /* per column: where its fields go, or CSV_SKIP. NULL: column c to target c */
+    struct csv_field *field; /* field of row r for target t: field[t * field_stride + r] */
     size_t field_stride;
     uint32_t *row_line; /* per row: newlines between data and the record's start; may be NULL */
     uint32_t rows_max;

@@ -12,11 +12,11 @@
  *
  * Phases: START (the morsel's first block is awaited), SKIP (to the first record), RECORDS, DONE. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "shuffle/csv_column.h"
-#include "shuffle/csv_parse.h"
+#include "shuffle/csv_rows.h"
 #include "shuffle/reader.h"
 #include "shuffle/scan_ops.h"
 
@@ -62,6 +62,7 @@ struct csv_scan {
         bool in_batch;         /* row 0 of the batch is from here */
     } stitch;
     uint64_t batch_line; /* row_line counts from here, but for a row from the stitch buffer */
+    struct csv_bad *bad; /* per row of a batch; NULL: bad rows are errors */
 };
 
 static struct csv_scan *csv_of(struct shuffle_scan *scan)
@@ -71,10 +72,27 @@ static struct csv_scan *csv_of(struct shuffle_scan *scan)
 
 /* Errors --------------------------------------------------------------------------------------------------------- */
 
+/* A record that has other fields than columns. */
+static void count_reason(const struct csv_scan *csv, enum csv_result result, uint64_t offset,
+                         char reason[SHUFFLE_REASON_BYTES])
+{
+    const struct csv_split *split = &csv->split;
+    if (result == CSV_EMPTY_LINE)
+        snprintf(reason, SHUFFLE_REASON_BYTES, "an empty line: the record has 1 field where the schema has %u columns",
+                 split->columns);
+    else
+        snprintf(reason, SHUFFLE_REASON_BYTES,
+                 "the record at byte %" PRIu64 " has %s%u field%s where the schema has %u column%s",
+                 offset + split->error_at, split->error_fields > split->columns && !split->tolerant ? "at least " : "",
+                 split->error_fields, split->error_fields == 1 ? "" : "s", split->columns,
+                 split->columns == 1 ? "" : "s");
+}
+
 static enum base_status split_error(const struct csv_scan *csv, enum csv_result result, uint64_t line, uint64_t offset,
                                     struct base_error *error)
 {
     const uint64_t at_line = line + csv->split.error_lines, at_byte = offset + csv->split.error_at;
+    char reason[SHUFFLE_REASON_BYTES];
     switch (result) {
     case CSV_QUOTE_INSIDE:
         return base_error_set(error, BASE_PARSE,
@@ -91,16 +109,9 @@ static enum base_status split_error(const struct csv_scan *csv, enum csv_result 
                               "%s:%" PRIu64 ": the quote at byte %" PRIu64 " is not closed before the file ends",
                               csv->path, at_line, at_byte);
     case CSV_EMPTY_LINE:
-        return base_error_set(error, BASE_PARSE,
-                              "%s:%" PRIu64 ": an empty line: the record has 1 field where the schema has %u columns",
-                              csv->path, at_line, csv->split.columns);
     case CSV_FIELD_COUNT:
-        return base_error_set(
-            error, BASE_PARSE,
-            "%s:%" PRIu64 ": the record at byte %" PRIu64 " has %s%u field%s where the schema has %u column%s",
-            csv->path, at_line, at_byte, csv->split.error_fields > csv->split.columns ? "at least " : "",
-            csv->split.error_fields, csv->split.error_fields == 1 ? "" : "s", csv->split.columns,
-            csv->split.columns == 1 ? "" : "s");
+        count_reason(csv, result, offset, reason);
+        return base_error_set(error, BASE_PARSE, "%s:%" PRIu64 ": %s", csv->path, at_line, reason);
     default:
         return base_error_set(error, BASE_INTERNAL,
                               "%s:%" PRIu64 ": the ends of the record at byte %" PRIu64 " disagree", csv->path, line,
@@ -112,6 +123,7 @@ static enum base_status split_error(const struct csv_scan *csv, enum csv_result 
 static enum base_status record_too_large(struct csv_scan *csv, struct base_error *error)
 {
     csv->split.rows = 0;
+    csv->split.tolerant = false; /* the job ends here */
     const enum csv_result result = shuffle_csv_split(&csv->split, csv->stitch.data, csv->stitch.bytes, 1, true);
     if (result == CSV_QUOTE_OPEN)
         return base_error_set(error, BASE_PARSE,
@@ -126,6 +138,19 @@ static enum base_status record_too_large(struct csv_scan *csv, struct base_error
     return base_error_set(error, BASE_TOO_LARGE,
                           "%s:%" PRIu64 ": the record at byte %" PRIu64 " has more than the %u bytes a record may have",
                           csv->path, csv->stitch.line, csv->stitch.offset, SHUFFLE_ROW_BYTES_MAX);
+}
+
+/* Leaves out the record that was split last, at the line and offset of the bytes that were split, if that is wanted and
+ * its number of fields is all that is wrong. */
+static bool leave_out(struct csv_scan *csv, enum csv_result result, uint64_t line, uint64_t offset)
+{
+    if (csv->bad == NULL || (result != CSV_FIELD_COUNT && result != CSV_EMPTY_LINE))
+        return false;
+    struct shuffle_reject *reject = shuffle_rejects_add(csv->scan.config.rejects, csv->morsel.index, csv->morsel.file,
+                                                        line + csv->split.error_lines);
+    if (reject != NULL)
+        count_reason(csv, result, offset, reject->reason);
+    return true;
 }
 
 /* Blocks --------------------------------------------------------------------------------------------------------- */
@@ -243,14 +268,33 @@ static enum base_status stitch_begin(struct csv_scan *csv, struct base_error *er
     return status;
 }
 
+/* The record in the stitch buffer has been split: result says how. */
+static enum base_status stitch_end(struct csv_scan *csv, enum csv_result result, size_t bytes, struct base_error *error)
+{
+    const bool left_out = leave_out(csv, result, csv->stitch.line, csv->stitch.offset);
+    if ((result != CSV_OK && !left_out) || csv->split.consumed != bytes)
+        return split_error(csv, result, csv->stitch.line, csv->stitch.offset, error);
+    csv->line = csv->stitch.line + csv->split.lines;
+    csv->stitch.bytes = 0;
+    csv->stitch.in_batch = csv->split.rows == 1;
+    return BASE_OK;
+}
+
 /* Takes from the block what belongs to the record in the stitch buffer, and splits that record when it is whole. */
 static enum base_status stitch_continue(struct csv_scan *csv, struct base_error *error)
 {
-    const size_t end = shuffle_csv_find_end(csv->split.quote, csv->at, csv->left, &csv->stitch.open);
-    const size_t bytes = end != 0 ? end : csv->left;
+    /* An empty line waits to know whether it is the file's last. It is not: the next byte, which stays, shows that. */
+    const size_t before = csv->stitch.bytes;
+    const uint8_t *head = csv->stitch.data;
+    const bool line = csv->left > 0 && (before == 1 || (before == 2 && *head == '\r')) && head[before - 1] == '\n';
+    const size_t end = line ? 0 : shuffle_csv_find_end(csv->split.quote, csv->at, csv->left, &csv->stitch.open);
+    const size_t bytes = line ? 1 : end != 0 ? end : csv->left;
     const enum base_status status = stitch_append(csv, csv->at, bytes, error);
     if (status != BASE_OK)
         return status;
+    if (line)
+        return stitch_end(csv, shuffle_csv_split(&csv->split, csv->stitch.data, csv->stitch.bytes, 1, false), before,
+                          error);
     advance(csv, bytes, 0);
     if (csv->stitch.bytes > SHUFFLE_ROW_BYTES_MAX)
         return record_too_large(csv, error);
@@ -258,12 +302,9 @@ static enum base_status stitch_continue(struct csv_scan *csv, struct base_error 
     if (end == 0 && !file_ends)
         return BASE_OK;
     const enum csv_result result = shuffle_csv_split(&csv->split, csv->stitch.data, csv->stitch.bytes, 1, file_ends);
-    if (result != CSV_OK || csv->split.consumed != csv->stitch.bytes)
-        return split_error(csv, result, csv->stitch.line, csv->stitch.offset, error);
-    csv->line = csv->stitch.line + csv->split.lines;
-    csv->stitch.bytes = 0;
-    csv->stitch.in_batch = csv->split.rows == 1;
-    return BASE_OK;
+    if (result == CSV_MORE && csv->stitch.bytes <= 2)
+        return BASE_OK; /* an empty line */
+    return stitch_end(csv, result, csv->stitch.bytes, error);
 }
 
 /* Records -------------------------------------------------------------------------------------------------------- */
@@ -293,7 +334,8 @@ static enum base_status collect(struct csv_scan *csv, bool *full, struct base_er
     csv->batch_line = csv->line;
     const size_t begin_before = (size_t)base_min_u64(csv->left, csv->morsel.end - csv->offset);
     const enum csv_result result = shuffle_csv_split(&csv->split, csv->at, csv->left, begin_before, csv->final);
-    if (result != CSV_OK && result != CSV_MORE && csv->split.rows == 0)
+    const bool left_out = leave_out(csv, result, csv->line, csv->offset);
+    if (result != CSV_OK && result != CSV_MORE && !left_out && csv->split.rows == 0)
         return split_error(csv, result, csv->line, csv->offset, error);
     /* Rows before a bad record come first: one of them may be bad, too. */
     advance(csv, csv->split.consumed, csv->split.lines);
@@ -301,28 +343,42 @@ static enum base_status collect(struct csv_scan *csv, bool *full, struct base_er
     return result == CSV_MORE && !*full ? stitch_begin(csv, error) : BASE_OK;
 }
 
+static uint64_t line_of(const struct csv_scan *csv, uint32_t row)
+{
+    const bool stitched = csv->stitch.in_batch && row == 0;
+    return stitched ? csv->stitch.line : csv->batch_line + csv->split.row_line[row];
+}
+
+/* The first bad row is the error. */
 static enum base_status convert(struct csv_scan *csv, struct base_error *error)
 {
-    const struct shuffle_csv_options *options = &csv->scan.config.relation->csv;
-    const uint32_t rows = csv->split.rows;
-    uint32_t bad_row = rows;
-    const struct csv_column *bad_column = NULL;
-    const char *bad_words = NULL;
-    for (uint32_t i = 0; i < csv->column_count; i++) {
-        uint32_t bad = 0;
-        const char *words = shuffle_csv_column_convert(&csv->column[i], options, bad_row, &bad);
-        if (words == NULL)
-            continue;
-        bad_row = bad; /* of further columns only earlier rows matter */
-        bad_column = &csv->column[i];
-        bad_words = words;
-    }
-    csv->scan.batch.rows = rows;
-    if (bad_words == NULL)
+    struct csv_bad bad = {0};
+    const uint32_t row = shuffle_csv_rows_convert(csv->column, csv->column_count, &csv->scan.config.relation->csv,
+                                                  csv->split.rows, &bad);
+    csv->scan.batch.rows = csv->split.rows;
+    if (row == csv->split.rows)
         return BASE_OK;
-    const bool stitched = csv->stitch.in_batch && bad_row == 0;
-    const uint64_t line = stitched ? csv->stitch.line : csv->batch_line + csv->split.row_line[bad_row];
-    return shuffle_csv_column_error(csv->path, line, bad_column->info, &bad_column->field[bad_row], bad_words, error);
+    return shuffle_csv_column_error(csv->path, line_of(csv, row), bad.column->info, &bad.column->field[row], bad.words,
+                                    error);
+}
+
+/* Bad rows are counted and left out. */
+static void convert_good(struct csv_scan *csv)
+{
+    const uint32_t rows = csv->split.rows;
+    csv->scan.batch.rows = rows;
+    if (!shuffle_csv_rows_convert_good(csv->column, csv->column_count, &csv->scan.config.relation->csv, rows, csv->bad))
+        return;
+    for (uint32_t r = 0; r < rows; r++) {
+        const struct csv_bad *bad = &csv->bad[r];
+        if (bad->words == NULL)
+            continue;
+        struct shuffle_reject *reject =
+            shuffle_rejects_add(csv->scan.config.rejects, csv->morsel.index, csv->morsel.file, line_of(csv, r));
+        if (reject != NULL)
+            shuffle_csv_column_reason(bad->column->info, &bad->column->field[r], bad->words, reject->reason);
+    }
+    csv->scan.batch.rows = shuffle_csv_rows_drop_bad(csv->column, csv->column_count, rows, csv->bad);
 }
 
 static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *error)
@@ -331,7 +387,8 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
     csv->split.rows = 0;
     csv->stitch.in_batch = false;
     bool full = false;
-    while (!full) {
+    /* What is left out may fill no batch for long: others have their turn. */
+    for (uint32_t steps = 0; !full && (csv->bad == NULL || steps < SHUFFLE_BATCH_ROWS); steps++) {
         enum base_status status = BASE_OK;
         switch (csv->phase) {
         case CSV_PHASE_START:
@@ -349,7 +406,10 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
         if (status != BASE_OK)
             return status;
     }
-    return convert(csv, error);
+    if (csv->bad == NULL)
+        return convert(csv, error);
+    convert_good(csv);
+    return BASE_OK;
 }
 
 static enum base_status csv_begin(struct shuffle_scan *scan, const struct shuffle_morsel *morsel,
@@ -402,6 +462,7 @@ static void csv_close(struct shuffle_scan *scan)
     free(csv->target);
     free(csv->source);
     free(csv->column);
+    free(csv->bad);
     shuffle_scan_release(scan);
     free(csv);
 }
@@ -415,7 +476,11 @@ static enum base_status map_columns(struct csv_scan *csv, struct base_error *err
     csv->target = malloc(schema->count * sizeof *csv->target);
     csv->source = malloc((projected + 1) * sizeof *csv->source);
     csv->column = calloc(projected + 1, sizeof *csv->column);
-    if (csv->target == NULL || csv->source == NULL || csv->column == NULL)
+    if (csv->scan.config.rejects != NULL)
+        csv->bad = malloc(SHUFFLE_BATCH_ROWS * sizeof *csv->bad);
+    csv->split.tolerant = csv->bad != NULL;
+    if (csv->target == NULL || csv->source == NULL || csv->column == NULL ||
+        (csv->scan.config.rejects != NULL && csv->bad == NULL))
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan of %u columns", schema->count);
     for (uint32_t i = 0; i < schema->count; i++)
         csv->target[i] = CSV_SKIP;

@@ -123,6 +123,10 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
         }
         pass->cursor = 0;
         *worked = true;
+        if (pass->batch->rows == 0) { /* all were bad, and are left out */
+            pass->batch = NULL;
+            return BASE_OK;
+        }
         pass_direct(pass);
     }
     const uint32_t before = pass->cursor;

@@ -34,6 +34,8 @@ struct shuffle_csv_options {
     bool quoted_empty_is_null; /* "" is NULL too (default false) */
     /* Texts of unquoted fields that mean NULL, a line each; terminated by a 0. */
     char null_texts[SHUFFLE_NULL_TEXTS_BYTES];
+    /* So many rows may be bad, and are left out; 0: a bad row is an error. */
+    uint64_t bad_rows_max;
 };
 
 /* Rows that a generated relation may have. */

@@ -79,8 +79,14 @@ void shuffle_sample_file(struct shuffle_sample *sample, const struct shuffle_csv
                               .columns = sample->columns,
                               .field = sample->field,
                               .field_stride = SAMPLE_ROWS,
-                              .rows_max = sample->has_rows ? SAMPLE_ROWS_FURTHER : SAMPLE_ROWS};
-    (void)shuffle_csv_split(&split, data, bytes, bytes, final);
+                              .rows_max = sample->has_rows ? SAMPLE_ROWS_FURTHER : SAMPLE_ROWS,
+                              .tolerant = csv->bad_rows_max > 0};
+    enum csv_result result;
+    do { /* behind a record that is left out there are others */
+        result = shuffle_csv_split(&split, data, bytes, bytes, final);
+        data += split.consumed;
+        bytes -= split.consumed;
+    } while (split.tolerant && (result == CSV_FIELD_COUNT || result == CSV_EMPTY_LINE));
     for (uint32_t i = 0; i < sample->columns; i++)
         look_at(&sample->column[i], sample->field + (size_t)i * SAMPLE_ROWS, split.rows, csv);
     sample->has_rows = sample->has_rows || split.rows > 0;

@@ -90,7 +90,8 @@ enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuff
         status = check != BASE_OK ? check : status;
     }
     if (status == BASE_OK) {
-        BASE_ASSERT(scan->batch.rows > 0 && scan->batch.rows <= SHUFFLE_BATCH_ROWS);
+        BASE_ASSERT(scan->batch.rows > 0 || scan->config.rejects != NULL);
+        BASE_ASSERT(scan->batch.rows <= SHUFFLE_BATCH_ROWS);
         scan->rows += scan->batch.rows;
         *batch = &scan->batch;
     }

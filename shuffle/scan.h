@@ -8,6 +8,7 @@
 
 #include "net/engine.h"
 #include "shuffle/batch.h"
+#include "shuffle/reject.h"
 #include "shuffle/relation.h"
 
 struct shuffle_scan;
@@ -24,8 +25,9 @@ struct shuffle_scan_config {
     const struct shuffle_relation *relation; /* borrowed for the scan's life */
     const uint32_t *project;                 /* columns of relation->schema to produce, in this order; borrowed */
     uint32_t project_count;
-    uint32_t block_bytes;     /* size of one read; 0: 256 KiB */
-    uint32_t reads_in_flight; /* 0: 4 */
+    uint32_t block_bytes;            /* size of one read; 0: 256 KiB */
+    uint32_t reads_in_flight;        /* 0: 4 */
+    struct shuffle_rejects *rejects; /* CSV: bad rows are left out and counted here; NULL: they are errors */
 };
 
 enum base_status shuffle_scan_open(const struct shuffle_scan_config *config, struct shuffle_scan **scan,
@@ -39,8 +41,9 @@ enum base_status shuffle_scan_preload(struct shuffle_scan *scan, uint64_t begin,
 /* Begins a morsel (copied); the one before must have ended. */
 enum base_status shuffle_scan_begin(struct shuffle_scan *scan, const struct shuffle_morsel *morsel,
                                     struct base_error *error);
-/* BASE_OK: *batch holds 1..SHUFFLE_BATCH_ROWS rows, valid until the next call. BASE_BUSY: wait for a FILE event.
- * BASE_END: the morsel is done. Else an error with file, line, column and the offending text. */
+/* BASE_OK: *batch holds 1..SHUFFLE_BATCH_ROWS rows (or none, where bad ones are left out), valid until the next call.
+ * BASE_BUSY: wait for a FILE event. BASE_END: the morsel is done. Else an error with file, line, column and the
+ * offending text. */
 enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuffle_batch **batch,
                                    struct base_error *error);
 /* Gives up the morsel at hand, if there is one; shuffle_scan_begin may follow. */

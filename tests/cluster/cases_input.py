@@ -1,4 +1,5 @@
 """Bad input and impossible output: each an error that says where, nothing left behind, and the next job runs."""
+import collections
 import gzip
 import itertools
 import os
@@ -128,6 +129,77 @@ def bad_values(cluster):
                 "id:int64,v:%s?" % kind)
     path = write(lab, "bad/null.csv", b"id,v\n1,2\n,3\n")
     refused(cluster, ["null.csv:3:", "id"], path, "--left-schema", "id:int64,v:int64")
+
+
+def dirty(total, every):
+    """A file of `total` good rows with a bad one before every so many; its good keys; line and kind of the bad ones."""
+    kinds = [b"x%d,a,1", b"%d,short", b"%d,a,1,2", b"", b",no key,1", b"%d,a,1.234", b"%d,\"a\nb\",x"]
+    lines, keys, bad, line = [b'id:int64,s:string?,"d:decimal(9,2)?"'], [], [], 2
+    for i in range(total):
+        if i % every == 1:
+            text = kinds[i // every % len(kinds)]
+            lines.append(text % i if b"%d" in text else text)
+            bad.append(line)
+            line += 1 + lines[-1].count(b"\n")
+        lines.append([b"%d,NA,1.5", b"%d,\"two\r\nlines, \"\"quoted\"\"\",NA", b"%d,plain,-2.25"][i % 3] % (i % 977))
+        keys.append(i % 977)
+        line += 1 + lines[-1].count(b"\n")
+    return b"\n".join(lines) + b"\n", keys, bad
+
+
+def bad_rows_left_out(cluster):
+    """The same rows are left out in every shape, counted and told; one more than N fails the job and leaves nothing."""
+    lab = cluster.lab
+    data, left_keys, left_bad = dirty(20000, 50)
+    left = write(lab, "bad/dirty-left.csv", data)
+    data, right_keys, right_bad = dirty(3000, 200)
+    right = write(lab, "bad/dirty-right.csv", data)
+    counts = [collections.Counter(keys) for keys in (left_keys, right_keys)]
+    rows = sum(count * counts[1][key] for key, count in counts[0].items())
+    words = ["join", "--left", left, "--right", right, "--on", "id=id", "--left-null", "NA", "--right-null", "NA"]
+    checksums = set()
+    for morsel in ("1Ki", "7777", "1Mi"):
+        for engine in ("epoll", "auto"):
+            report = cluster.job(*words, "--left-skip-bad-rows", str(len(left_bad)), "--right-skip-bad-rows",
+                                 str(len(right_bad)), "--morsel-bytes", morsel, "--engine", engine)
+            expect_equal(report["rows"], rows, "rows")
+            expect_equal(report["rows_scanned_left"], len(left_keys), "good rows of the left side")
+            expect_equal((report["rows_skipped_left"], report["rows_skipped_right"]), (len(left_bad), len(right_bad)),
+                         "bad rows")
+            told = [(row["side"], row["file"], row["line"]) for row in report["skipped"]]
+            expect_equal(told, [("left", left, line) for line in left_bad[:10]] +
+                         [("right", right, line) for line in right_bad[:10]], "the first bad rows")
+            checksums.add(report["checksum"])
+    expect_equal(len(checksums), 1, "checksums")
+    expect("is no" in report["skipped"][0]["reason"] and "2 fields" in report["skipped"][1]["reason"],
+           "reasons:", report["skipped"])
+    os.makedirs(lab.path("open"), exist_ok=True)
+    os.chmod(lab.path("open"), 0o777)
+    out = lab.fresh("open/never")
+    for side, bad, path in (("left", left_bad, left), ("right", right_bad, right)):
+        other = "right" if side == "left" else "left"
+        cluster.fail(*words, "--%s-skip-bad-rows" % side, str(len(bad) - 1), "--%s-skip-bad-rows" % other, "1M", "--out", out,
+                     code=1, says=["%d rows of" % len(bad), "--%s-skip-bad-rows allows %d" % (side, len(bad) - 1),
+                                   "the first: %s:%d: " % (path, bad[0])], not_left=out)
+    shuffle = ["shuffle", "--in", left, "--by", "id", "--null", "NA", "--morsel-bytes", "4Ki", "--skip-bad-rows"]
+    expect_equal(cluster.job(*shuffle, "400")["rows"], 20000, "rows of a shuffle")
+    cluster.fail(*shuffle, "399", code=1, says=["400 rows of", "--skip-bad-rows allows 399", "dirty-left.csv:%d:" % left_bad[0]])
+    cluster.fail(*shuffle, "0", code=1, says=["dirty-left.csv:%d:" % left_bad[0]])
+    done = subprocess.run(cluster.command(*shuffle, "400"), capture_output=True, text=True)
+    expect("skipped   400 bad rows; the first:\n          %s:%d: column" % (left, left_bad[0]) in done.stdout,
+           "the report for people:", done.stdout)
+    local = ["local:" + left if word == left else word for word in shuffle]
+    report = cluster.job(*local, "1200")
+    expect_equal((report["rows"], report["rows_skipped_left"]), (60000, 1200), "rows of three nodes' own files")
+    expect_equal([(row["node"], row["line"]) for row in report["skipped"]], [("n1", line) for line in left_bad[:10]],
+                 "the first bad rows of files that nodes have of their own")
+    cluster.fail(*local, "1199", code=1, says=["1200 rows of", "the first: node n1: %s:%d: " % (left, left_bad[0])])
+    path = write(lab, "bad/dirty-quote.csv", data.replace(b"plain", b'pl"ain', 1))
+    cluster.fail(*[path if word == left else word for word in shuffle], "1M", code=1, says=["a quote inside an unquoted field"])
+    path = write(lab, "bad/rows.bin", b"\0" * 16)
+    cluster.fail("shuffle", "--in", path, "--schema", "id:int64", "--by", "id", "--skip-bad-rows", "1", code=2,
+                 says=["--skip-bad-rows", "CSV"])
+    runs(cluster)
 
 
 def bad_quotes(cluster):
@@ -410,6 +482,6 @@ CASES = [("a missing file", missing_file), ("pipes in the place of files", pipes
          ("compressed files", compressed),
          ("results that are not complete", incomplete_results), ("a file of 0 bytes", empty_file), ("a missing column", missing_column),
          ("other formats", other_formats), ("other dialects", other_dialects),
-         ("bad values", bad_values), ("bad quotes", bad_quotes), ("bad records", bad_records),
+         ("bad values", bad_values), ("bad rows that are left out", bad_rows_left_out), ("bad quotes", bad_quotes), ("bad records", bad_records),
          ("a row above the limit", row_too_large), ("impossible output", bad_output), ("wrong words", wrong_words),
          ("names that others gave", names_of_others)]

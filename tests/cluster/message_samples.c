@@ -55,6 +55,7 @@ static void sample_sources(struct cluster_source source[2])
                                         .quote = '\'',
                                         .header = CLUSTER_CHOICE_NO,
                                         .null_texts = "NA\n\\N\n",
+                                        .bad_rows_max = 1000,
                                         .empty_is_null = CLUSTER_CHOICE_YES,
                                         .quoted_empty_is_null = CLUSTER_CHOICE_NO};
     source[1] = (struct cluster_source){.text = "gen:rows=16M,row=64"};
@@ -102,8 +103,18 @@ static struct cluster_node_report sample_nodes[2] = {
      2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41, 42, 43, 44, {0}, {0}}};
 static uint64_t sample_links[4] = {0, 1, 2, 0};
 
+static struct shuffle_rejects sample_rejects = {
+    .count = 12,
+    .kept = 2,
+    .reject = {{.morsel = 3, .line = 40, .file = 1, .reason = "an empty line"},
+               {.morsel = 7, .line = 5, .file = 2, .reason = "column \"v\" is empty"}}};
+
+static struct cluster_skipped_row sample_skipped[2] = {{"", "/data/a.csv", 40, "an empty line"},
+                                                       {"n2", "/data/b.csv", 5, "column \"v\" is empty"}};
+
 static void sample_report(struct cluster_report *report)
 {
+    report->skipped[1] = (struct cluster_skipped){12, 2, sample_skipped};
     base_error_set(&report->error, BASE_NODE_LOST, "node n2 was lost");
     report->bad_request = true;
     report->kind = JOIN_JOB_SHUFFLE;
@@ -181,6 +192,7 @@ static void sample_step(struct cluster_step *step)
     step->engine_reason = "";
     step->engine_decision = "multishot receive";
     step->report.switches_voluntary = 8;
+    step->rejects[1] = &sample_rejects;
     step->report.facts = (struct net_socket_facts)SAMPLE_FACTS;
 }
 
@@ -190,7 +202,7 @@ static void sample_relation(struct shuffle_relation *relation)
     struct base_error error;
     relation->placement = SHUFFLE_LOCAL;
     relation->format = SHUFFLE_FORMAT_CSV;
-    relation->csv = (struct shuffle_csv_options){';', '"', true, true, false, ""};
+    relation->csv = (struct shuffle_csv_options){';', '"', true, true, false, "", 3};
     if (shuffle_schema_parse("id:int64,name:string?,price:decimal(12,2),raw:binary(7)", &relation->schema, &error) !=
         BASE_OK)
         abort();

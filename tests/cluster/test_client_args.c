@@ -155,6 +155,12 @@ static void texts_of_null_add_up(void **state)
     assert_string_equal(args.submit.source[1].null_texts, "");
     assert_int_equal(args.submit.source[0].quote, SHUFFLE_CSV_NO_QUOTE);
     cluster_client_args_free(&args);
+    assert_int_equal(parse("join --left /a --right /b --on a=b --right-skip-bad-rows 2k"), CLUSTER_ARGS_RUN);
+    assert_int_equal(args.submit.source[0].bad_rows_max, 0);
+    assert_int_equal(args.submit.source[1].bad_rows_max, 2000);
+    cluster_client_args_free(&args);
+    assert_int_not_equal(parse("shuffle --in /a --by k --skip-bad-rows some"), CLUSTER_ARGS_RUN);
+    cluster_client_args_free(&args);
     char line[512] = "shuffle --in /a --by k";
     for (int i = 0; i < 3; i++) {
         strcat(line, " --null ");

@@ -97,6 +97,8 @@ static void test_step_fields(void **state)
     assert_memory_equal(sample.step.sent_bytes, decoded.step.sent_bytes, 2 * sizeof(uint64_t));
     assert_string_equal(decoded.step.engine, "uring");
     assert_string_equal(decoded.step.engine_decision, "multishot receive");
+    assert_null(decoded.step.rejects[0]);
+    assert_memory_equal(sample.step.rejects[1], decoded.step.rejects[1], sizeof *sample.step.rejects[1]);
     cluster_message_free(&decoded);
 }
 
@@ -109,6 +111,7 @@ static void test_submit_fields(void **state)
     assert_memory_equal(&a->settings, &b->settings, sizeof a->settings);
     assert_string_equal(b->source[0].schema, a->source[0].schema);
     assert_string_equal(b->source[0].null_texts, "NA\n\\N\n");
+    assert_int_equal(b->source[0].bad_rows_max, 1000);
     assert_null(b->source[1].schema);
     assert_int_equal(b->source[0].delimiter, '\t');
     assert_int_equal(b->source[0].header, CLUSTER_CHOICE_NO);
@@ -235,6 +238,7 @@ static void test_plan_fields(void **state)
         assert_true(shuffle_schema_equal(&a->side[side].schema, &b->side[side].schema));
         assert_true(shuffle_schema_equal(&a->side[side].relation.schema, &b->side[side].relation.schema));
         assert_string_equal(a->side[side].relation.csv.null_texts, b->side[side].relation.csv.null_texts);
+        assert_int_equal(a->side[side].relation.csv.bad_rows_max, b->side[side].relation.csv.bad_rows_max);
         for (uint32_t i = 0; i < a->side[side].relation.schema.count; i++)
             assert_int_equal(a->side[side].relation.schema.field[i].inferred,
                              b->side[side].relation.schema.field[i].inferred);

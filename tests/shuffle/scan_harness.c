@@ -224,7 +224,8 @@ enum base_status harness_scan(struct harness *harness, const struct shuffle_rela
                                                .project = how->project != NULL ? how->project : all,
                                                .project_count =
                                                    how->project != NULL ? how->project_count : relation->schema.count,
-                                               .block_bytes = how->block_bytes};
+                                               .block_bytes = how->block_bytes,
+                                               .rejects = how->rejects};
     struct shuffle_morsel *morsels;
     uint64_t count;
     enum base_status status = shuffle_relation_cut(relation, how->morsel_bytes, &morsels, &count, error);

@@ -54,6 +54,7 @@ struct harness_scan {
     uint32_t project_count;
     uint64_t morsel_bytes;
     uint32_t block_bytes;
+    struct shuffle_rejects *rejects; /* bad rows are left out, and counted here */
 };
 
 /* Cuts, surveys when there is need, scans all morsels in order. */

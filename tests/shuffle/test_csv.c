@@ -339,6 +339,145 @@ static void test_no_quotes(void **state)
         }
 }
 
+/* Every kind of bad row, between good ones with line ends in quotes and texts that mean NULL. */
+#define DIRTY                                                                                                          \
+    "id,s,d,b\n1,\"a\nb\",1.5,\\x00\nx,good,1,\\x01\n2,,2.25,NA\n3,short\n\r\n,no id,1,\n4,\"d\"\"q\",NA,\\xff\n"      \
+    "5,t,1.234,\\x01\n6,too,1,\\x01,many,\"of\nthem\"\n7,t,1,\\x0\ny,two,bad,ones\n8,\"\",-0.5,\\x0a0b\n\n\n9,end,9,"
+#define DIRTY_SCHEMA "id:int64,s:string?,d:decimal(5,2)?,b:binary?"
+
+static const char dirty_good[] = "[1][a\nb][1.50][\\x00]\n[2]-[2.25]-\n[4][d\"q]-[\\xff]\n[8][][-0.50][\\x0a0b]\n"
+                                 "[9][end][9.00]-\n";
+static const struct {
+    uint64_t line;
+    const char *reason;
+} dirty_bad[] = {
+    {4, "column \"id\" (int64): \"x\" is no"},
+    {6, "the record at byte 51 has 2 fields where the schema has 4 columns"},
+    {7, "an empty line: the record has 1 field where the schema has 4 columns"},
+    {8, "column \"id\" is empty, but its type int64 does not allow NULL"},
+    {10, "column \"d\" (decimal(5,2)?): \"1.234\" "},
+    {11, "has 6 fields where the schema has 4 columns"},
+    {13, "column \"b\" (binary?): \"\\x0\" "},
+    {14, "column \"id\" (int64): \"y\" "},
+    {16, "an empty line"},
+    {17, "an empty line"},
+};
+
+static void scan_dirty(struct harness *harness, uint64_t morsel_bytes, uint32_t block_bytes, struct text *rows,
+                       struct shuffle_rejects *rejects)
+{
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    char *path;
+    assert_ok(shuffle_relation_parse(harness_write(harness, "t.csv", FILE_OF(DIRTY)), &relation, &path, &error));
+    strcpy(relation.csv.null_texts, "NA\n");
+    relation.csv.bad_rows_max = 100;
+    assert_ok(shuffle_relation_list(&relation, path, &error));
+    assert_ok(shuffle_relation_resolve_schema(&relation, DIRTY_SCHEMA, &error));
+    const struct harness_scan how = {.morsel_bytes = morsel_bytes, .block_bytes = block_bytes, .rejects = rejects};
+    assert_ok(harness_scan(harness, &relation, &how, rows, &error));
+    free(path);
+    shuffle_relation_free(&relation);
+}
+
+/* The same rows are left out wherever the file is cut: a bad row may begin a batch, end it, be cut by a block's edge.
+ */
+static void test_bad_rows_are_left_out(void **state)
+{
+    static const uint32_t blocks[] = {4, 5, 7, 13, 64, 4096};
+    for (uint64_t morsel = 1; morsel <= sizeof DIRTY; morsel++)
+        for (size_t b = 0; b < sizeof blocks / sizeof *blocks; b++) {
+            struct text rows = {0};
+            struct shuffle_rejects rejects = {0};
+            scan_dirty(*state, morsel, blocks[b], &rows, &rejects);
+            assert_string_equal(rows.data, dirty_good);
+            assert_int_equal(rejects.count, sizeof dirty_bad / sizeof *dirty_bad);
+            assert_int_equal(rejects.kept, SHUFFLE_REJECTS_KEPT);
+            for (uint32_t i = 0; i < rejects.kept; i++) {
+                assert_int_equal(rejects.reject[i].line, dirty_bad[i].line);
+                if (strstr(rejects.reject[i].reason, dirty_bad[i].reason) == NULL)
+                    fail_msg("line %lu: %s", rejects.reject[i].line, rejects.reject[i].reason);
+            }
+            free(rows.data);
+        }
+}
+
+/* Only the first stay, in order, when batches are full of bad rows; a batch of nothing else gives no row. */
+static void test_many_bad_rows(void **state)
+{
+    struct harness *harness = *state;
+    struct text data = {0};
+    text_printf(&data, "a,b\n");
+    for (int r = 0; r < 5000; r++) /* rows 1000 to 3999 are bad, and every third of the others */
+        text_printf(&data, r % 3 == 0 || (r >= 1000 && r < 4000) ? (r % 2 == 0 ? "%d,x\n" : "%d\n") : "%d,1\n", r);
+    static const uint64_t morsels[] = {100, 4096, 1 << 20};
+    for (int m = 0; m < 3; m++) {
+        struct base_error error = {0};
+        struct shuffle_relation relation;
+        struct shuffle_rejects rejects = {0};
+        struct text rows = {0};
+        assert_ok(harness_relation(harness_write(harness, "t.csv", data.data, data.bytes), "a:int64,b:int64", &relation,
+                                   &error));
+        const struct harness_scan how = {.morsel_bytes = morsels[m], .block_bytes = 4096, .rejects = &rejects};
+        assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+        uint64_t good = 0;
+        for (size_t i = 0; i < rows.bytes; i++)
+            good += rows.data[i] == '\n';
+        assert_int_equal(rejects.count, 3000 + 334 + 333);
+        assert_int_equal(good, 5000 - rejects.count);
+        for (uint32_t i = 0; i < SHUFFLE_REJECTS_KEPT; i++)
+            assert_int_equal(rejects.reject[i].line, 2 + 3 * i);
+        free(rows.data);
+        shuffle_relation_free(&relation);
+    }
+    free(data.data);
+}
+
+/* Rows of an inferred type, and what stays an error: quotes that break off, also in a record of too many fields. */
+static void test_bad_rows_of_other_kinds(void **state)
+{
+    struct harness *harness = *state;
+    struct base_error error = {0};
+    struct shuffle_relation relation;
+    char *path;
+    struct text data = {0};
+    text_printf(&data, "a,b\nstray\n"); /* the sample passes this over */
+    for (int r = 0; r < 1100; r++)
+        text_printf(&data, "%d,%d\n", r, r);
+    text_printf(&data, "007,1\n1e5,1\n");
+    assert_ok(shuffle_relation_parse(harness_write(harness, "t.csv", data.data, data.bytes), &relation, &path, &error));
+    relation.csv.bad_rows_max = 9;
+    assert_ok(shuffle_relation_list(&relation, path, &error));
+    assert_ok(shuffle_relation_resolve_schema(&relation, NULL, &error));
+    assert_int_equal(relation.schema.field[0].type, SHUFFLE_INT64);
+    struct shuffle_rejects rejects = {0};
+    struct text rows = {0};
+    struct harness_scan how = {.morsel_bytes = 512, .block_bytes = 64, .rejects = &rejects};
+    assert_ok(harness_scan(harness, &relation, &how, &rows, &error));
+    assert_int_equal(rejects.count, 3);
+    assert_int_equal(rejects.reject[0].line, 2);
+    assert_int_equal(rejects.reject[1].line, 1103);
+    assert_non_null(strstr(rejects.reject[1].reason, "\"007\" would become \"7\""));
+    assert_int_equal(rejects.reject[2].line, 1104);
+    free(rows.data);
+    free(data.data);
+    free(path);
+    shuffle_relation_free(&relation);
+    static const char *const broken[] = {"a,b\n1,2\n1,2,3,x\"y\"\n", "a,b\n1,2\n1,2,\"3\"x\n", "a,b\n1,2\n1\n1,\"2\n"};
+    static const char *const told[] = {"t.csv:3: a quote inside", "t.csv:3: text after", "t.csv:4: the quote at byte"};
+    for (int i = 0; i < 3; i++)
+        for (uint32_t block = 4; block <= 64; block += 12) {
+            assert_ok(harness_relation(harness_write(harness, "t.csv", broken[i], strlen(broken[i])), "a:int64,b:int64",
+                                       &relation, &error));
+            rows = (struct text){0};
+            how = (struct harness_scan){.morsel_bytes = 1 << 20, .block_bytes = block, .rejects = &rejects};
+            assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_PARSE);
+            assert_text(told[i]);
+            free(rows.data);
+            shuffle_relation_free(&relation);
+        }
+}
+
 /* Scans data, which must fail whatever the cut, and returns the error of the scan in one piece. */
 static struct base_error scan_error(struct harness *harness, const char *data, size_t bytes, const char *declared)
 {
@@ -402,6 +541,8 @@ static void test_value_errors(void **state)
     assert_text("t.csv:3: column \"n\"");
     error = scan_error(harness, FILE_OF("id,n\n1,2\n2,y\n3,\"4\"\"\"5\n"), "id:int64,n:int64");
     assert_text("t.csv:3: column \"n\"");
+    error = scan_error(harness, FILE_OF("id,n\n1,2\nx,3\n,4\n"), "id:int64,n:int64");
+    assert_text("t.csv:3: column \"id\" (int64): \"x\"");
     error = scan_error(harness, FILE_OF("id,n\n1,2\n2,1.0\n"), "n:int64");
     assert_text("\"n:decimal(19,0)\"");
     error = scan_error(harness, FILE_OF("id,n\n1,2\n2,1e3\n"), "n:int64");
@@ -620,6 +761,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_integers, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_null_options, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_null_texts, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_bad_rows_are_left_out, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_many_bad_rows, harness_setup, harness_teardown),
+        cmocka_unit_test_setup_teardown(test_bad_rows_of_other_kinds, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_no_quotes, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_errors, harness_setup, harness_teardown),
         cmocka_unit_test_setup_teardown(test_value_errors, harness_setup, harness_teardown),

@@ -84,6 +84,7 @@ static enum base_status sim_resolve(struct sim_cluster *cluster, struct base_err
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++) {
         char *path = NULL;
         status = shuffle_relation_parse(cluster->job->source[side], &relation[side], &path, error);
+        relation[side].csv.bad_rows_max = path != NULL ? cluster->job->bad_rows_max : 0;
         if (status == BASE_OK && path != NULL)
             status = shuffle_relation_list(&relation[side], path, error);
         if (status == BASE_OK)
@@ -362,6 +363,9 @@ static void sim_phases(struct sim_cluster *cluster)
         cluster->out->stitched_bytes += result.stitched_bytes;
         cluster->out->joined_bytes += result.joined_bytes;
         cluster->out->stalls += result.stalls_frame + result.stalls_output;
+        for (uint32_t side = 0; side < cluster->plan.sides; side++)
+            if (join_task_rejects(cluster->worker[w].task, side) != NULL)
+                shuffle_rejects_merge(&cluster->out->rejects[side], join_task_rejects(cluster->worker[w].task, side));
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "join/plan.h"
 #include "net/sim.h"
+#include "shuffle/reject.h"
 
 struct sim_job {
     uint64_t seed;
@@ -12,6 +13,7 @@ struct sim_job {
     struct join_request request;
     const char *source[2];         /* words, as a user gives them */
     const char *declared[2];       /* schemas, or NULL */
+    uint64_t bad_rows_max;         /* of each source, as in struct shuffle_csv_options */
     struct net_sim_config network; /* seed is filled in */
     uint64_t memory_bytes;         /* per node; 0: unlimited */
     bool has_key;                  /* workers prove one to each other */
@@ -24,6 +26,7 @@ struct sim_outcome {
     bool deadlock; /* nothing could move, and time could not either */
     bool leaked;   /* a governor was not empty, or a worker never closed */
     uint64_t rows, checksum;
+    struct shuffle_rejects rejects[2]; /* of all workers */
     uint64_t turns, virtual_ns, stalls;
     uint64_t rows_cut, stitched_bytes, joined_bytes; /* as join_task_result has them */
 };

@@ -53,14 +53,40 @@ static void rows_write_text(FILE *file, const struct sim_row *row, bool quote)
     fputc('"', file);
 }
 
-void sim_rows_write(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path)
+/* Up to three bad rows; *line is that of the last row before them. */
+static void rows_write_bad(struct base_random *random, FILE *file, struct sim_bad *bad, uint64_t *line)
 {
+    static const char *const text[] = {
+        "x7,text", "1,two,three", "7", "", "99999999999999999999,t", "1,\"a\nb\",\"\n\",", "\"1 \",t"};
+    static const uint64_t more[] = {0, 0, 0, 0, 0, 2, 0};
+    if (!base_random_chance(random, 1, 6))
+        return;
+    for (uint64_t i = base_random_below(random, 3) + 1; i > 0; i--) {
+        const uint64_t which = base_random_below(random, 7);
+        fprintf(file, "%s%s", base_random_chance(random, 1, 3) ? "\r\n" : "\n", text[which]);
+        ++*line;
+        if (bad->count < 10)
+            bad->line[bad->count] = *line;
+        bad->count++;
+        *line += more[which];
+    }
+}
+
+static void rows_write(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path,
+                       struct sim_bad *bad)
+{
+    uint64_t line = 1;
     FILE *file = fopen(path, "w");
     BASE_ASSERT(file != NULL);
     fprintf(file, "%skey:int64?,%stext:string?", prefix, prefix);
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sim_row *row = &rows->row[i];
+        if (bad != NULL)
+            rows_write_bad(random, file, bad, &line);
         fputs(base_random_chance(random, 1, 3) ? "\r\n" : "\n", file);
+        line++;
+        for (uint32_t b = 0; !row->text_null && b < row->text_bytes; b++)
+            line += row->text[b] == '\n';
         if (!row->key_null)
             fprintf(file, base_random_chance(random, 1, 4) ? "\"%lld\"" : "%lld", (long long)row->key);
         fputc(',', file);
@@ -70,6 +96,18 @@ void sim_rows_write(struct base_random *random, const struct sim_rows *rows, con
     if (base_random_chance(random, 1, 2) || rows->count == 0)
         fputc('\n', file);
     BASE_ASSERT(fclose(file) == 0);
+}
+
+void sim_rows_write(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path)
+{
+    rows_write(random, rows, prefix, path, NULL);
+}
+
+void sim_rows_write_dirty(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path,
+                          struct sim_bad *bad)
+{
+    memset(bad, 0, sizeof *bad);
+    rows_write(random, rows, prefix, path, bad);
 }
 
 static uint8_t *rows_encode(uint8_t *to, bool null, const void *bytes, uint32_t count)

@@ -26,6 +26,13 @@ void sim_rows_make(struct base_random *random, uint32_t count, uint64_t key_coun
 void sim_rows_free(struct sim_rows *rows);
 /* Writes them as CSV with a header (names `key`,`text` behind prefix): quotes, line breaks and line ends at random. */
 void sim_rows_write(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path);
+/* The same with bad rows between them, which no reader takes; *bad says what they are. */
+struct sim_bad {
+    uint64_t count;
+    uint64_t line[10]; /* of the first ones */
+};
+void sim_rows_write_dirty(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path,
+                          struct sim_bad *bad);
 /* Inner join on key; result columns: left key, left text, right key, right text. */
 void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, uint64_t *count, uint64_t *checksum);
 

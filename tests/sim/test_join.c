@@ -227,6 +227,47 @@ static void test_the_first_bad_line_is_named(void **state)
     }
 }
 
+/* Bad rows that are left out are those of the files, and the answer is that of the others, in whatever shape. */
+static void test_bad_rows_are_left_out(void **state)
+{
+    (void)state;
+    const uint64_t seeds = setting("MILLRACE_SIM_SEEDS", SEEDS_DEFAULT);
+    const uint64_t after = 3000000 + setting("MILLRACE_SIM_AFTER", 0);
+    for (uint64_t seed = after + 1; seed <= after + seeds; seed++) {
+        struct base_random random;
+        base_random_seed(&random, seed);
+        struct sim_rows rows[2];
+        struct sim_bad bad[2];
+        for (int side = 0; side < 2; side++) {
+            sim_rows_make(&random, (uint32_t)base_random_below(&random, 1500), 300, &rows[side]);
+            sim_rows_write_dirty(&random, &rows[side], side == 0 ? "l" : "r", side == 0 ? left_path : right_path,
+                                 &bad[side]);
+        }
+        struct expectation expected;
+        sim_rows_join(&rows[0], &rows[1], &expected.rows, &expected.checksum);
+        struct sim_job job = draw_job(&random, seed);
+        job.bad_rows_max = UINT64_MAX;
+        struct sim_outcome outcome;
+        sim_cluster_run(&job, &outcome);
+        check_clean(&outcome, seed);
+        if (outcome.status != BASE_OK || outcome.rows != expected.rows || outcome.checksum != expected.checksum)
+            fail_msg("seed %llu: %s %s; rows %llu of %llu", (unsigned long long)seed, base_status_name(outcome.status),
+                     outcome.error.text, (unsigned long long)outcome.rows, (unsigned long long)expected.rows);
+        for (int side = 0; side < 2; side++) {
+            const struct shuffle_rejects *rejects = &outcome.rejects[side];
+            if (rejects->count != bad[side].count)
+                fail_msg("seed %llu: %llu rows left out of %llu", (unsigned long long)seed,
+                         (unsigned long long)rejects->count, (unsigned long long)bad[side].count);
+            for (uint32_t i = 0; i < rejects->kept; i++)
+                if (rejects->reject[i].line != bad[side].line[i])
+                    fail_msg("seed %llu: line %llu instead of %llu", (unsigned long long)seed,
+                             (unsigned long long)rejects->reject[i].line, (unsigned long long)bad[side].line[i]);
+            assert_int_equal(rejects->kept, bad[side].count < 10 ? bad[side].count : 10);
+            sim_rows_free(&rows[side]);
+        }
+    }
+}
+
 /* The least of everything: 4 KiB frames, one per lane, two chunks, one byte in flight. */
 static void test_least_resources_end(void **state)
 {
@@ -447,6 +488,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_answers),
         cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_bad_rows_are_left_out),
         cmocka_unit_test(test_the_first_bad_line_is_named),
         cmocka_unit_test(test_least_resources_end),
         cmocka_unit_test(test_wide_rows_are_not_copied),
