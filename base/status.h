@@ -41,7 +41,8 @@
     X(PARSE, JOB, CAUSE, "input does not parse")                                                                       \
     X(TYPE, JOB, CAUSE, "types do not match")                                                                          \
     X(CANCELLED, JOB, CAUSE, "cancelled")                                                                              \
-    X(INTERNAL, JOB, CAUSE, "internal error")
+    X(INTERNAL, JOB, CAUSE, "internal error")                                                                          \
+    X(ENGINE_BROKEN, NODE, CAUSE, "io_uring of this node broke")
 
 enum base_status {
 #define X(name, radius, rank, words) BASE_##name,

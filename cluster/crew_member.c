@@ -113,10 +113,10 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
                                const struct net_engine_config *config)
 {
     const struct net_engine_config *have = &member->engine_config;
-    return member->engine != NULL && net_engine_choice_equal(&member->engine_choice, choice) &&
-           have->sockets_max >= config->sockets_max && have->recv_chunk_bytes == config->recv_chunk_bytes &&
-           have->recv_chunk_count == config->recv_chunk_count && have->features == config->features &&
-           net_socket_settings_equal(&have->socket, &config->socket);
+    return member->engine != NULL && net_engine_failure(member->engine) == NULL &&
+           net_engine_choice_equal(&member->engine_choice, choice) && have->sockets_max >= config->sockets_max &&
+           have->recv_chunk_bytes == config->recv_chunk_bytes && have->recv_chunk_count == config->recv_chunk_count &&
+           have->features == config->features && net_socket_settings_equal(&have->socket, &config->socket);
 }
 
 /* For control thread and clients: what the engines of this node are. The log has it at the start, and when a job brings
@@ -445,6 +445,15 @@ static void member_closed(struct crew_member *member)
     crew_reached(member->crew, JOIN_STEP_CLOSED);
 }
 
+/* An engine that broke fails the job, before the job feels it: the poll that found out returned nothing. The task
+ * closes as after any failure; the next job opens another engine (member_engine_fits). */
+static void member_check_engine(const struct crew_member *member)
+{
+    const struct base_error *failure = net_engine_failure(member->engine);
+    if (failure != NULL && (member->task != NULL || member->bisect != NULL))
+        crew_failed(member->crew, member->local, failure);
+}
+
 void *crew_member_main(void *argument)
 {
     struct crew_member *member = argument;
@@ -469,6 +478,7 @@ void *crew_member_main(void *argument)
     crew_reached(member->crew, JOIN_STEP_OPENED);
     while (!member->quit) {
         shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
+        member_check_engine(member);
         if (member->task != NULL)
             atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->task), memory_order_relaxed);
         if (member->task_closed)

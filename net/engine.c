@@ -153,6 +153,11 @@ uint32_t net_engine_chunk_count(const struct net_engine *engine)
     return engine->chunk_count;
 }
 
+const struct base_error *net_engine_failure(const struct net_engine *engine)
+{
+    return engine->failure.status == BASE_OK ? NULL : &engine->failure;
+}
+
 const struct net_counters *net_engine_counters(const struct net_engine *engine)
 {
     return &engine->counters;

@@ -10,6 +10,9 @@
  *  - Submits are staged; net_engine_poll hands them to the kernel together, once per turn, and reaps.
  *  - A buffer named in an operation belongs to the engine (the kernel) until that operation's event.
  *  - No event mentions a socket after its NET_EVENT_CLOSED.
+ *  - An engine may break: net_engine_failure says why, for good. Its connections are reset, and what is in flight, or
+ *    asked for later, ends with BASE_ENGINE_BROKEN as soon as the kernel is done with its memory. It can be woken, its
+ *    sockets can be closed, and then it can be closed, too.
  */
 #ifndef MILLRACE_NET_ENGINE_H
 #define MILLRACE_NET_ENGINE_H
@@ -200,6 +203,8 @@ uint32_t net_engine_missing(const struct net_engine *engine);
 /* Whoever holds fewer pieces than this goes on receiving: recv_chunk_count, or what the area of zero-copy receive has.
  */
 uint32_t net_engine_chunk_count(const struct net_engine *engine);
+/* What broke the engine and what to do; NULL: it works. The poll that finds out returns no events. */
+const struct base_error *net_engine_failure(const struct net_engine *engine);
 const struct net_counters *net_engine_counters(const struct net_engine *engine);
 /* Monotonic time as the owner should see it: read once per poll (virtual time in the simulation). */
 uint64_t net_engine_now_ns(const struct net_engine *engine);

@@ -15,6 +15,7 @@ struct net_engine {
     uint32_t missing;     /* asked for and not to be had */
     uint32_t chunk_count; /* whoever holds fewer pieces goes on receiving; 0 until it is open: as configured */
     char features_text[256];
+    struct base_error failure;     /* what broke it; status BASE_OK: nothing */
     char reason[NET_REASON_BYTES]; /* what of the choice is not in force, and why; empty: all is */
 };
 

@@ -29,7 +29,8 @@
  *
  * The ring is created disabled, so that it may be opened on one thread and owned by another (the kernel holds the
  * owner of a ring with deferred task work to that). The completion queue is sized for all requests that can be in
- * flight; if accept bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. */
+ * flight; if accept bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. Without
+ * memory to keep it the kernel drops it and says so once: then the engine is broken, see uring_broken.c. */
 #include "net/uring.h"
 
 #include <errno.h>
@@ -60,6 +61,16 @@ static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
+/* A refusal that will pass (completions to reap first, a signal, memory) is left to the next turn: what is staged stays
+ * staged. Any other breaks the engine at the end of this turn; EBADR, too, though the kernel says it but once: it had
+ * no memory to keep a completion. */
+static void uring_entered(struct uring_engine *engine, int result)
+{
+    if (result < 0 && result != -EBUSY && result != -ETIME && result != -EINTR && result != -EAGAIN &&
+        result != -ENOMEM)
+        engine->broken = -result;
+}
+
 /* Hands what is staged to the kernel. With SQPOLL its thread looks by itself, unless it fell asleep: only then there is
  * a system call, and only real ones are counted. A refusal (EBUSY) shows as a queue that stays full. */
 static void uring_submit(struct uring_engine *engine)
@@ -74,7 +85,7 @@ static void uring_submit(struct uring_engine *engine)
     }
     engine->base.counters.enters++;
     engine->base.counters.syscalls++;
-    (void)io_uring_submit(&engine->ring);
+    uring_entered(engine, io_uring_submit(&engine->ring));
 }
 
 struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
@@ -212,6 +223,8 @@ static void uring_close(struct net_engine *base)
     uring_memory_close(engine);
     if (engine->ring_open)
         io_uring_queue_exit(&engine->ring);
+    if (engine->tie_fd >= 0)
+        close(engine->tie_fd);
     net_wake_close(&engine->wake);
     net_slots_close(&engine->slots);
     net_slots_close(&engine->file_slots);
@@ -259,8 +272,7 @@ static int uring_block(struct uring_engine *engine, uint64_t wait_ns)
     return result;
 }
 
-/* The one system call of a turn. A refusal that will pass (completions to reap first, a signal, memory) is left to the
- * next turn: what is staged stays staged. */
+/* The one system call of a turn. */
 static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
 {
     struct io_uring *ring = &engine->ring;
@@ -277,8 +289,7 @@ static void uring_enter(struct uring_engine *engine, uint64_t wait_ns)
     const int result = wait_ns == 0 ? io_uring_submit_and_get_events(ring) : uring_block(engine, wait_ns);
     engine->base.counters.enters++;
     engine->base.counters.syscalls++;
-    BASE_ASSERT(result >= 0 || result == -EBUSY || result == -ETIME || result == -EINTR || result == -EAGAIN ||
-                result == -ENOMEM);
+    uring_entered(engine, result);
 }
 
 static uint32_t uring_dispatch(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
@@ -345,6 +356,8 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
 {
     struct uring_engine *engine = (struct uring_engine *)base;
 
+    if (engine->broken != 0)
+        return uring_broken_poll(engine, events, max, wait_ns);
     base->now_ns = base_clock_now_ns();
     uint64_t until_ns = wait_ns < NET_WAIT_FOREVER - base->now_ns ? base->now_ns + wait_ns : NET_WAIT_FOREVER;
     for (;;) {
@@ -357,6 +370,10 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
         uring_sockets_stage(engine);
         uring_files_stage(engine);
         uring_enter(engine, uring_wait_limit(engine, left_ns));
+        if (engine->broken != 0) {
+            uring_break(engine);
+            return 0;
+        }
         uint32_t count = uring_reap(engine, events, max);
         if (count > 0 || left_ns == 0)
             return count;
@@ -442,6 +459,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     engine->napi_us = choice->option_us[NET_OPTION_INDEX_NAPI];
     engine->min_wait_us = choice->option_us[NET_OPTION_INDEX_MIN_WAIT];
     engine->wake.fd = -1;
+    engine->tie_fd = -1;
     engine->governor = config->governor;
     net_list_init(&engine->todo);
     net_list_init(&engine->files_todo);

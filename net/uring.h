@@ -175,6 +175,8 @@ struct uring_engine {
     struct io_uring ring;
     bool ring_open;
     bool wake_armed;
+    int broken; /* errno of the enter that broke the ring; 0: none */
+    int tie_fd; /* of a broken engine: hangs up when the kernel has let go of the ring; -1: it has, or has not begun */
     uint32_t napi_us, min_wait_us; /* of the options; 0: none */
     struct net_wake wake;
 
@@ -351,5 +353,14 @@ enum base_status uring_files_open(struct uring_engine *engine, uint32_t count);
 enum base_status uring_file_submit(struct net_engine *, struct net_file_op *);
 void uring_files_stage(struct uring_engine *engine);
 uint32_t uring_file_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event);
+/* Ends an operation with an event. */
+void uring_file_finished(struct uring_engine *engine, struct uring_file *file, enum base_status status,
+                         struct net_event *event);
+
+/* uring_broken.c */
+
+/* After an enter failed for good (engine->broken): from now on uring_broken_poll takes the place of the usual turn. */
+void uring_break(struct uring_engine *engine);
+uint32_t uring_broken_poll(struct uring_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns);
 
 #endif

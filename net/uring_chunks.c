@@ -282,7 +282,7 @@ void uring_chunks_close(struct uring_engine *engine)
 {
     struct uring_chunks *chunks = &engine->chunks;
 
-    if (chunks->ring != NULL)
+    if (chunks->ring != NULL && engine->ring_open)
         (void)io_uring_unregister_buf_ring(&engine->ring, URING_CHUNK_GROUP);
     uring_ring_close(chunks);
     free(chunks->provided);

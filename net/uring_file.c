@@ -74,6 +74,23 @@ static bool uring_file_continues(struct net_file_op *op, int result, int *os_err
     return op->done < op->bytes;
 }
 
+void uring_file_finished(struct uring_engine *engine, struct uring_file *file, enum base_status status,
+                         struct net_event *event)
+{
+    struct net_file_op *op = file->op;
+
+    net_list_unlink(&file->todo);
+    op->in_flight = 0;
+    file->op = NULL;
+    file->generation++;
+    net_slots_give(&engine->file_slots, file->slot);
+    uring_event_fill(event, NET_EVENT_FILE, NULL);
+    event->status = status;
+    event->file = op;
+    event->context = op->context;
+    event->bytes = op->done;
+}
+
 uint32_t uring_file_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
 {
     uint32_t slot = (uint32_t)(cqe->user_data >> 32) & 0xffffff;
@@ -90,15 +107,7 @@ uint32_t uring_file_complete(struct uring_engine *engine, const struct io_uring_
         net_list_append(&engine->files_todo, &file->todo);
         return 0;
     }
-    op->in_flight = 0;
-    file->op = NULL;
-    file->generation++;
-    net_slots_give(&engine->file_slots, slot);
-    uring_event_fill(event, NET_EVENT_FILE, NULL);
+    uring_file_finished(engine, file, os_error == 0 ? BASE_OK : base_status_from_errno(os_error), event);
     event->os_error = os_error;
-    event->status = os_error == 0 ? BASE_OK : base_status_from_errno(os_error);
-    event->file = op;
-    event->context = op->context;
-    event->bytes = op->done;
     return 1;
 }

@@ -37,6 +37,7 @@ static void the_radius_says_what_is_lost(void **state)
     assert_int_equal(base_status_radius(BASE_BUSY), BASE_RADIUS_OPERATION);
     assert_int_equal(base_status_radius(BASE_PEER_RESET), BASE_RADIUS_LANE);
     assert_int_equal(base_status_radius(BASE_NODE_LOST), BASE_RADIUS_NODE);
+    assert_int_equal(base_status_radius(BASE_ENGINE_BROKEN), BASE_RADIUS_NODE);
     assert_int_equal(base_status_radius(BASE_CANCELLED), BASE_RADIUS_JOB);
 }
 
@@ -47,6 +48,7 @@ static void the_rank_says_which_error_is_told(void **state)
     assert_int_equal(base_status_rank(BASE_FRAME_SEQUENCE), BASE_RANK_CAUSE);
     assert_int_equal(base_status_rank(BASE_LANE_TOTALS), BASE_RANK_CAUSE);
     assert_int_equal(base_status_rank(BASE_NODE_LOST), BASE_RANK_CAUSE);
+    assert_int_equal(base_status_rank(BASE_ENGINE_BROKEN), BASE_RANK_CAUSE);
     assert_int_equal(base_status_rank(BASE_UNREACHABLE), BASE_RANK_SYMPTOM);
     assert_int_equal(base_status_rank(BASE_PEER_RESET), BASE_RANK_ECHO);
     assert_int_equal(base_status_rank((enum base_status)BASE_STATUS_COUNT), BASE_RANK_CAUSE);
