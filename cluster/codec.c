@@ -461,6 +461,9 @@ enum base_status cluster_codec_encode(const struct cluster_message *message, siz
                                       size_t *count, struct base_error *error)
 {
     BASE_ASSERT((unsigned)message->kind < CLUSTER_MESSAGE_COUNT);
+    const size_t least = cluster_message_bytes_least(message);
+    if (least > CLUSTER_MESSAGE_BYTES_MAX)
+        return cluster_message_too_large(message, least, CLUSTER_MESSAGE_BYTES_MAX, error);
     struct wire_scratch scratch = {0};
     enum base_status status = BASE_NO_MEMORY;
     Wire__Envelope envelope = WIRE__ENVELOPE__INIT;

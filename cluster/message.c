@@ -50,16 +50,34 @@ const char *cluster_limit_words(enum cluster_limit limit)
     return (unsigned)limit < CLUSTER_LIMIT_COUNT ? words[limit] : "unknown";
 }
 
-static uint64_t count_files(const struct cluster_message *message)
+struct files {
+    uint64_t count;
+    size_t path_bytes;
+};
+
+static void add_files(const struct shuffle_relation *relation, struct files *files)
 {
-    uint64_t files = 0;
+    files->count += relation->file_count;
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        files->path_bytes += strlen(relation->file[i].path);
+}
+
+/* The files that a message lists. */
+static struct files files_of(const struct cluster_message *message)
+{
+    struct files files = {0};
     if (message->kind == CLUSTER_MESSAGE_PREPARE)
         for (uint32_t i = 0; i < message->prepare.plan->sides; i++)
-            files += message->prepare.plan->side[i].relation.file_count;
-    else
+            add_files(&message->prepare.plan->side[i].relation, &files);
+    else if (message->kind == CLUSTER_MESSAGE_RESOLVED)
         for (uint32_t i = 0; i < message->resolved.relation_count; i++)
-            files += message->resolved.relation[i].file_count;
+            add_files(&message->resolved.relation[i], &files);
     return files;
+}
+
+size_t cluster_message_bytes_least(const struct cluster_message *message)
+{
+    return files_of(message).path_bytes;
 }
 
 enum base_status cluster_message_too_large(const struct cluster_message *message, size_t bytes, size_t bytes_max,
@@ -75,7 +93,7 @@ enum base_status cluster_message_too_large(const struct cluster_message *message
                               "fewer files, or shorter paths",
                               message->kind == CLUSTER_MESSAGE_PREPARE ? "the plan of this job lists"
                                                                        : "what this node found for the sources lists",
-                              count_files(message), mib, mib_max);
+                              files_of(message).count, mib, mib_max);
     case CLUSTER_MESSAGE_SURVEY:
     case CLUSTER_MESSAGE_SURVEYED:
     case CLUSTER_MESSAGE_START:

@@ -484,6 +484,9 @@ struct cluster_message {
     };
 };
 
+/* What a message takes at least, reckoned from the paths it lists alone: a list that is far too long need not be
+ * encoded to be refused, which would keep a thread from its other work. */
+size_t cluster_message_bytes_least(const struct cluster_message *message);
 /* Says why a message of so many bytes cannot be sent, when at most bytes_max can, and what makes it smaller.
  * BASE_TOO_LARGE. */
 enum base_status cluster_message_too_large(const struct cluster_message *message, size_t bytes, size_t bytes_max,

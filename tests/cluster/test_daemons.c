@@ -594,11 +594,13 @@ static void test_lists_too_large(void **state)
     const uint32_t lost = count_in_log("coordinator", "is lost");
     expect(submit(&request, &job), BASE_TOO_LARGE, "what this node found for the sources lists");
     run_good_join();
+#ifndef __SANITIZE_THREAD__ /* which needs longer to decode 100 MiB than nodes wait for the beats of a coordinator */
     request.kind = JOIN_JOB_SHUFFLE; /* each node's files fit into its answer, all of them not into the plan */
     request.source_count = 1;
     request.on = "key";
     expect(submit(&request, &job), BASE_TOO_LARGE, "the plan of this job lists");
     run_good_join();
+#endif
     assert_int_equal(count_in_log("coordinator", "is lost"), lost);
 }
 
