@@ -18,7 +18,7 @@
 #include "cluster/link.h"
 #include "net/proof.h"
 
-#define SOON (base_clock_now_ns() + 2 * BASE_NS_PER_S)
+#define SOON (base_clock_now_ns() + 60 * BASE_NS_PER_S)
 
 static void make_pair(struct cluster_link **a, int *b)
 {

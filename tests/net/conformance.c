@@ -11,7 +11,7 @@
 #include "base/random.h"
 #include "net/sim.h"
 
-#define BENCH_PATIENCE_NS (UINT64_C(10) * BASE_NS_PER_S)
+#define BENCH_PATIENCE_NS (UINT64_C(60) * BASE_NS_PER_S)
 
 static void bench_check(enum base_status status, const struct base_error *error)
 {
