@@ -9,7 +9,7 @@ from lab import ROOT, as_user, expect, expect_equal
 IO_URING_SETUP, EPERM = 425, 1
 MEMLOCK_BYTES = 64 << 10
 JOB = ["join", "--left", "gen:rows=20k,row=32,seed=1", "--right", "gen:rows=50k,row=16,seed=2", "--on", "key=key"]
-IDLE_NODES, IDLE_SECONDS, IDLE_SHARE = 6, 5.0, 0.01
+IDLE_NODES, IDLE_SECONDS, IDLE_WAKES, IDLE_SHARE = 6, 5.0, 200, 0.1
 
 
 def under(lab, name, *prefix):
@@ -82,25 +82,31 @@ def goes_on(cluster, causes):
         expect("doctor" in line, "does not say what to do:", line)
 
 
-def run_ns(pid):
-    """What all its threads have run."""
-    total = 0
+def running(pid):
+    """What all its threads have run, in seconds, and how often they have gone to sleep."""
+    seconds, sleeps = 0, 0
     for thread in os.listdir("/proc/%d/task" % pid):
         with open("/proc/%d/task/%s/schedstat" % (pid, thread)) as file:
-            total += int(file.read().split()[0])
-    return total
+            seconds += int(file.read().split()[0]) / 1e9
+        with open("/proc/%d/task/%s/status" % (pid, thread)) as file:
+            sleeps += int(next(line for line in file if line.startswith("voluntary_ctxt_switches")).split()[1])
+    return seconds, sleeps
 
 
 def idle(cluster, engine):
-    """After a job the whole cluster uses less than a hundredth of a core."""
+    """After a job a cluster beats its hearts and does nothing else: its threads wake up that often, which no machine
+    changes, and none of them spins, which would be all of a core."""
     cluster.job(*JOB, "--engine", engine)
     time.sleep(0.5)
     pids = [cluster.pid(member) for member in cluster.members()]
-    before, begin = [run_ns(pid) for pid in pids], time.monotonic()
+    before, begin = [running(pid) for pid in pids], time.monotonic()
     time.sleep(IDLE_SECONDS)
-    seconds = time.monotonic() - begin
-    shares = [(run_ns(pid) - ns) / 1e9 / seconds for pid, ns in zip(pids, before)]
+    passed = time.monotonic() - begin
+    after = [running(pid) for pid in pids]
+    shares = [(now[0] - then[0]) / passed for now, then in zip(after, before)]
+    wakes = [(now[1] - then[1]) / passed for now, then in zip(after, before)]
     expect(all(share > 0 for share in shares), "a daemon does not even beat its heart:", shares)
-    cluster.lab.note("%.2f %% of a core" % (100 * sum(shares)))
+    cluster.lab.note("%.0f wakes a second, %.2f %% of a core" % (sum(wakes), 100 * sum(shares)))
+    expect(sum(wakes) < IDLE_WAKES, "wakes a second:", dict(zip(cluster.members(), wakes)))
     expect(sum(shares) < IDLE_SHARE * cluster.lab.patience, "of a core:", dict(zip(cluster.members(), shares)))
     cases_input.runs(cluster)
