@@ -21,7 +21,7 @@
 #include "cluster/progress.h"
 
 /* A coordinator with a crowd of strangers at its door may throw out one who was about to prove its key. */
-enum { CLIENT_TRIES_WITH_KEY = 5, CLIENT_RETRY_MS = 20 };
+enum { CLIENT_TRIES_WITH_KEY = 15, CLIENT_RETRY_MS = 20 }; /* with growing pauses: for two seconds */
 enum { CLIENT_ALIVE_IDLE_SECONDS = 2, CLIENT_ALIVE_PROBES = 3, CLIENT_POLL_MS_MAX = 60 * 1000 };
 
 struct cluster_client {
