@@ -83,10 +83,16 @@ static struct outcome in_two(const uint8_t *data, size_t bytes, size_t cut, uint
     if (outcome.result == CSV_MORE) {
         const size_t begin = outcome.consumed;
         bool open = false;
-        BASE_ASSERT(shuffle_csv_find_end('"', data + begin, cut - begin, &open) == 0);
-        const size_t end = shuffle_csv_find_end('"', data + cut, bytes - cut, &open);
-        const size_t record = end != 0 ? cut - begin + end : bytes - begin;
-        split_on(&outcome, columns, data + begin, record, 1, begin + record == bytes);
+        const size_t held = shuffle_csv_find_end('"', data + begin, cut - begin, &open);
+        const size_t end = held != 0 ? 0 : shuffle_csv_find_end('"', data + cut, bytes - cut, &open);
+        const size_t record = held != 0 ? held : end != 0 ? cut - begin + end : bytes - begin;
+        BASE_ASSERT(held == 0 || (held == cut - begin && held <= 2));
+        if (held == 0)
+            split_on(&outcome, columns, data + begin, record, 1, begin + record == bytes);
+        if (outcome.result == CSV_MORE && record <= 2) { /* an empty line: what follows shows if it is the last */
+            split_on(&outcome, columns, data + begin, bytes - begin, bytes - begin, true);
+            return outcome;
+        }
         if (outcome.rows == ROWS || outcome.result != CSV_OK)
             return outcome;
         BASE_ASSERT(outcome.consumed == begin + record);
