@@ -15,7 +15,7 @@
 #include "sim_cluster.h"
 #include "sim_rows.h"
 
-enum { SEEDS_DEFAULT = 300 };
+enum { SEEDS_DEFAULT = 150 };
 
 static char folder[] = "/tmp/millrace-sim-XXXXXX";
 static char left_path[64], right_path[64];

@@ -3,4 +3,4 @@
 # groups: default full
 # limit: 2400
 build asan
-MILLRACE_SIM_SEEDS=60 run_ctest asan
+MILLRACE_SIM_SEEDS=25 run_ctest asan

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# about: whole joins on the simulated engine under 3,000 seeds, ten times as many as every run of the tests has
+# about: whole joins on the simulated engine under 3,000 seeds, twenty times as many as every run of the tests has
 # groups: full
 # limit: 10800
 build release test_sim_join
