@@ -260,8 +260,10 @@ static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
         cluster->out->turns += cluster->workers;
         if (cluster->reached[step] == cluster->workers)
             break;
+        const bool halted = cluster->halted;
         if (step != JOIN_STEP_CLOSED && sim_halt(cluster))
             return false;
+        worked |= cluster->halted != halted; /* workers have an order now that they have not seen */
         if ((!worked && !sim_pass_time(cluster)) || cluster->out->turns > SIM_TURNS_MAX) {
             if (step != JOIN_STEP_CLOSED && cluster->out->status != BASE_OK)
                 return false;
