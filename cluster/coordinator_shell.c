@@ -21,7 +21,7 @@
 #include "cluster/link.h"
 #include "cluster/listen_policy.h"
 
-enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 256, SHELL_PEERS_MAX = 4096 };
+enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 4096, SHELL_PEERS_MAX = 4096 };
 /* Messages of a peer that are handled before others have their turn: questions without end must not keep us from
  * answering heartbeats. */
 enum { SHELL_MESSAGES_MAX = 64 };

@@ -72,16 +72,22 @@ static enum base_status link_make(int fd, const struct net_key *key, enum net_pr
     }
     made->fd = fd;
     made->out_last = &made->out_first;
-    /* Small messages must not wait for each other; a peer behind a dead cable must not hold us for minutes. */
+    /* Small messages must not wait for each other. */
     const int on = 1, idle = LINK_KEEPALIVE_SECONDS;
-    const unsigned timeout_ms = LINK_USER_TIMEOUT_MS;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &on, sizeof on);
     *link = made;
     return BASE_OK;
+}
+
+/* A peer behind a dead cable must not hold us for minutes. Only for a connection that stands: while one is made the
+ * kernel bounds its attempts by this, too, and a peer whose queue was full at the first would never be asked again. */
+static void link_bound_silence(struct cluster_link *link)
+{
+    const unsigned timeout_ms = LINK_USER_TIMEOUT_MS;
+    setsockopt(link->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, sizeof timeout_ms);
 }
 
 static void link_name_peer(struct cluster_link *link)
@@ -98,8 +104,10 @@ enum base_status cluster_link_adopt(int fd, const struct net_key *key, struct cl
                                     struct base_error *error)
 {
     const enum base_status status = link_make(fd, key, NET_PROOF_CALLEE, link, error);
-    if (status == BASE_OK)
+    if (status == BASE_OK) {
         link_name_peer(*link);
+        link_bound_silence(*link);
+    }
     return status;
 }
 
@@ -120,6 +128,7 @@ enum base_status cluster_link_connect(const struct net_address *address, const s
     made->connect_deadline_ns = deadline_ns;
     if (connect(fd, &address->any, address->bytes) == 0) {
         made->connecting = false;
+        link_bound_silence(made);
     } else if (errno != EINPROGRESS) {
         status = base_error_set_errno(error, errno, "cannot connect to %s", text);
         cluster_link_close(made);
@@ -251,6 +260,7 @@ static enum base_status finish_connecting(struct cluster_link *link, uint64_t no
     if (os_error)
         return base_error_set_errno(error, os_error, "cannot connect to %s", link->peer);
     link->connecting = false;
+    link_bound_silence(link);
     return BASE_OK;
 }
 

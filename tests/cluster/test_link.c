@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,6 +263,43 @@ static void test_deaf_peer(void **state)
     free(text);
     close(peer);
     cluster_link_close(link);
+}
+
+static unsigned user_timeout_ms(const struct cluster_link *link)
+{
+    unsigned timeout_ms = 0;
+    socklen_t size = sizeof timeout_ms;
+    assert_int_equal(getsockopt(cluster_link_fd(link), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout_ms, &size), 0);
+    return timeout_ms;
+}
+
+/* The first attempt meets a full queue of connections that nobody has accepted yet. The kernel bounds its further
+ * attempts by the connection's bound on silence, if it has one already; the caller's deadline is to bound them. */
+static void test_queue_of_a_listener_is_full(void **state)
+{
+    (void)state;
+    struct net_address address, bound;
+    struct base_error error;
+    int listener;
+    assert_int_equal(net_address_parse("127.0.0.1:0", &address, &error), BASE_OK);
+    assert_int_equal(net_listen(&address, 0, &listener, &bound, &error), BASE_OK);
+    struct cluster_link *first, *second;
+    assert_int_equal(cluster_link_connect(&bound, NULL, SOON, &first, &error), BASE_OK);
+    assert_int_equal(poll(&(struct pollfd){.fd = cluster_link_fd(first), .events = POLLOUT}, 1, 60000), 1);
+    assert_int_equal(cluster_link_ready(first, 1, &error), BASE_OK);
+    assert_true(cluster_link_connected(first));
+    assert_int_not_equal(user_timeout_ms(first), 0);
+    assert_int_equal(cluster_link_connect(&bound, NULL, SOON, &second, &error), BASE_OK);
+    assert_false(cluster_link_connected(second));
+    assert_int_equal(user_timeout_ms(second), 0);
+    close(accept(listener, NULL, NULL)); /* makes room */
+    assert_int_equal(poll(&(struct pollfd){.fd = cluster_link_fd(second), .events = POLLOUT}, 1, 60000), 1);
+    assert_int_equal(cluster_link_ready(second, 1, &error), BASE_OK);
+    assert_true(cluster_link_connected(second));
+    assert_int_not_equal(user_timeout_ms(second), 0);
+    cluster_link_close(first);
+    cluster_link_close(second);
+    close(listener);
 }
 
 static void test_connect(void **state)
@@ -565,6 +604,7 @@ int main(void)
         cmocka_unit_test(test_garbage),
         cmocka_unit_test(test_last_words),
         cmocka_unit_test(test_deaf_peer),
+        cmocka_unit_test(test_queue_of_a_listener_is_full),
         cmocka_unit_test(test_connect),
         cmocka_unit_test(test_no_answer),
         cmocka_unit_test(test_same_key),
