@@ -113,7 +113,7 @@ static void get_facts(struct wire_reader *reader, const Wire__SocketFacts *wire,
         facts->offload[i] = (enum net_offload)wire_below(reader, "offload", wire->offload[i], NET_OFFLOAD_COUNT);
 }
 
-/* X(where in struct cluster_crew_report): the order on the wire. */
+/* X(where in struct cluster_work): the order on the wire. */
 #define STEP_VALUE_LIST(X)                                                                                             \
     X(sum.rows)                                                                                                        \
     X(sum.checksum)                                                                                                    \

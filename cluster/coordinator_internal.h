@@ -228,8 +228,11 @@ enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32
 void coordinator_bisect_end(struct cluster_coordinator *c, struct coordinator_job *job);
 void coordinator_bisect_free(struct coordinator_bisect *bisect);
 
-/* coordinator_publish.c: decisions and those who have not carried them out. */
+/* coordinator_decision.c */
+/* Fills the job's decision. */
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error);
+
+/* coordinator_publish.c: decisions and those who have not carried them out. */
 void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_node *node);
 /* COMMITTED, PUBLISHED or FAILED of a decision that stands; false: it is about none. */
 bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinator_node *node,

@@ -21,34 +21,6 @@
 #define PENDING_RETRY_MAX_NS (UINT64_C(30) * BASE_NS_PER_S)
 #define PENDING_RECORD_NS (UINT64_C(2) * BASE_NS_PER_S)
 
-void cluster_decision_free(struct cluster_decision *decision)
-{
-    free(decision->out);
-    free(decision->extension);
-    free(decision->text);
-    free(decision->files);
-    free(decision->node);
-    memset(decision, 0, sizeof *decision);
-}
-
-enum base_status cluster_decision_copy(const struct cluster_decision *from, struct cluster_decision *to,
-                                       struct base_error *error)
-{
-    struct cluster_decision copy = {.job = from->job, .node_count = from->node_count};
-    copy.out = strdup(from->out);
-    copy.extension = strdup(from->extension);
-    copy.text = strdup(from->text);
-    copy.files = strdup(from->files);
-    copy.node = calloc(from->node_count, sizeof *copy.node);
-    if (!copy.out || !copy.extension || !copy.text || !copy.files || !copy.node) {
-        cluster_decision_free(&copy);
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a decision");
-    }
-    memcpy(copy.node, from->node, from->node_count * sizeof *copy.node);
-    *to = copy;
-    return BASE_OK;
-}
-
 void coordinator_pending_free(struct coordinator_pending *pending)
 {
     cluster_decision_free(&pending->decision);

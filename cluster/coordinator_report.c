@@ -1,6 +1,4 @@
 /* What is told about jobs and nodes. */
-#include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +33,7 @@ static char *text_of(const char *text)
 
 static bool fill_node(struct cluster_node_report *out, const struct run_node *node)
 {
-    const struct cluster_crew_report *report = &node->report.report;
+    const struct cluster_work *report = &node->report.report;
     out->name = strdup(node->node->hello.name);
     out->workers = node->node->hello.worker_count;
     out->memory_bytes = node->node->hello.memory_bytes;
@@ -74,7 +72,7 @@ static bool fill_node(struct cluster_node_report *out, const struct run_node *no
 static void add_node(struct cluster_report *report, const struct cluster_node_report *share,
                      const struct run_node *node)
 {
-    const struct cluster_crew_report *from = &node->report.report;
+    const struct cluster_work *from = &node->report.report;
     report->rows += share->rows;
     report->checksum += from->sum.checksum;
     report->output_bytes += from->sum.output_bytes;
@@ -186,61 +184,6 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
         progress->rows_scanned += job->node[i].progress_rows;
     progress->rows_expected = rows_expected(&job->plan);
     progress->seconds = seconds(job->started_ns, c->now_ns);
-}
-
-/* ---- decisions ---- */
-
-/* Names of columns may be any bytes, JSON takes UTF-8 only: what is not becomes '?', byte by byte. */
-static void make_json_text(char *text)
-{
-    json_t *string = json_string(text);
-    for (char *byte = text; !string && *byte; byte++)
-        if ((unsigned char)*byte >= 0x80)
-            *byte = '?';
-    json_decref(string);
-}
-
-static char *success_text(const struct coordinator_job *job)
-{
-    uint64_t rows = 0, checksum = 0, bytes = 0;
-    for (uint32_t i = 0; i < job->node_count; i++) {
-        rows += job->node[i].report.report.sum.rows;
-        checksum += job->node[i].report.report.sum.checksum;
-        bytes += job->node[i].report.report.sum.output_bytes;
-    }
-    char hex[32];
-    snprintf(hex, sizeof hex, "%016" PRIx64, checksum);
-    char *schema = shuffle_schema_format(&job->plan.result);
-    if (schema)
-        make_json_text(schema);
-    json_t *object =
-        json_pack("{s:I, s:s, s:i, s:s, s:I, s:s, s:I}", "job", (json_int_t)job->id, "format",
-                  join_plan_extension(&job->plan), "parts", (int)job->plan.workers, "schema", schema ? schema : "",
-                  "rows", (json_int_t)rows, "checksum", hex, "bytes", (json_int_t)bytes);
-    free(schema);
-    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    char *line = NULL;
-    if (text && asprintf(&line, "%s\n", text) < 0)
-        line = NULL;
-    free(text);
-    return line;
-}
-
-enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error)
-{
-    struct cluster_decision *decision = &job->decision;
-    decision->job = job->id;
-    decision->out = strdup(job->plan.out);
-    decision->extension = strdup(join_plan_extension(&job->plan));
-    decision->files = strdup(job->plan.files);
-    decision->text = success_text(job);
-    decision->node = calloc(job->plan.node_count, sizeof *decision->node);
-    if (!decision->out || !decision->extension || !decision->files || !decision->text || !decision->node)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a decision");
-    decision->node_count = job->plan.node_count;
-    memcpy(decision->node, job->plan.node, job->plan.node_count * sizeof *decision->node);
-    return BASE_OK;
 }
 
 /* ---- lists ---- */

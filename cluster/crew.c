@@ -260,7 +260,7 @@ static enum base_status crew_make_reports(struct cluster_crew *crew, struct base
         free(member->received_bytes);
         member->sent_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
         member->received_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
-        member->report = (struct cluster_crew_report){0};
+        member->report = (struct cluster_work){0};
         if (member->sent_bytes == NULL || member->received_bytes == NULL)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u workers", crew->plan.workers);
     }
@@ -446,7 +446,7 @@ uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew)
     return rows;
 }
 
-static void crew_add(struct cluster_crew_report *sum, const struct cluster_crew_report *one)
+static void crew_add(struct cluster_work *sum, const struct cluster_work *one)
 {
     struct join_task_result *total = &sum->sum;
     const struct join_task_result *share = &one->sum;
@@ -491,16 +491,16 @@ const struct shuffle_rejects *cluster_crew_rejects(const struct cluster_crew *cr
     return crew->rejects[side].count > 0 ? &crew->rejects[side] : NULL;
 }
 
-void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
-                         uint64_t *received_bytes)
+void cluster_crew_work(const struct cluster_crew *crew, struct cluster_work *work, uint64_t *sent_bytes,
+                       uint64_t *received_bytes)
 {
-    *report = (struct cluster_crew_report){0};
+    *work = (struct cluster_work){0};
     memset(sent_bytes, 0, crew->node_count * sizeof *sent_bytes);
     memset(received_bytes, 0, crew->node_count * sizeof *received_bytes);
     pthread_mutex_t *lock = (pthread_mutex_t *)&crew->lock;
     pthread_mutex_lock(lock);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
-        crew_add(report, &crew->member[i].report);
+        crew_add(work, &crew->member[i].report);
         for (uint32_t node = 0; node < crew->node_count; node++)
             for (uint32_t w = crew->node[node].first; w < crew->node[node].first + crew->node[node].count; w++) {
                 sent_bytes[node] += crew->member[i].sent_bytes[w];

@@ -9,10 +9,10 @@
 
 #include "cluster/bisect.h"
 #include "cluster/place.h"
+#include "cluster/work.h"
 #include "join/plan.h"
 #include "join/task.h"
 #include "net/choose.h"
-#include "net/socket_facts.h"
 
 struct cluster_crew;
 
@@ -96,22 +96,13 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
 /* Rows scanned so far by all workers. */
 uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew);
 
-/* Node's share of the report, from FINISHED until the next job is prepared, or from CLOSED: sums over the workers; link
- * bytes per destination and source node (node_count entries, caller's). CPU times are the worker threads' since
- * prepare. Of a job that failed it is what had been done. */
-struct cluster_crew_report {
-    struct join_task_result sum; /* scan_begin_ns: the earliest, stream_end_ns: the latest; monotonic */
-    uint64_t cpu_user_ns, cpu_system_ns, busy_ns, wait_ns;
-    uint64_t switches_voluntary, switches_involuntary; /* of the worker threads, since prepare */
-    uint64_t iowq_workers; /* io-wq workers that the kernel started since prepare, as seen at the ends of passes */
-    uint64_t peak_memory_bytes;
-    struct net_counters counters;  /* since prepare, summed */
-    struct net_socket_facts facts; /* of one connection of the first worker */
-};
 /* Rows of the side that were left out: after SEALED for the side of pass 0, after FINISHED for both, until the next
  * job is prepared. NULL: none. */
 const struct shuffle_rejects *cluster_crew_rejects(const struct cluster_crew *crew, uint32_t side);
-void cluster_crew_report(const struct cluster_crew *crew, struct cluster_crew_report *report, uint64_t *sent_bytes,
-                         uint64_t *received_bytes);
+/* What the crew did for the job, from FINISHED until the next job is prepared, or from CLOSED: sums over the workers;
+ * link bytes per destination and source node (node_count entries, caller's). CPU times are the worker threads' since
+ * prepare. Of a job that failed it is what had been done. */
+void cluster_crew_work(const struct cluster_crew *crew, struct cluster_work *work, uint64_t *sent_bytes,
+                       uint64_t *received_bytes);
 
 #endif

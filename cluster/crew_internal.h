@@ -47,7 +47,7 @@ struct crew_member {
     struct net_socket_facts facts;
     uint64_t step_user_ns, step_system_ns; /* when the step of a measurement began */
     /* under the crew's lock: what the share came to */
-    struct cluster_crew_report report;
+    struct cluster_work report;
     uint64_t *sent_bytes, *received_bytes; /* per worker of the cluster */
 };
 

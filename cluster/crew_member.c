@@ -20,7 +20,7 @@
 /* What the share came to so far; on the worker's thread, while the task is there. */
 static void member_snapshot(struct crew_member *member)
 {
-    struct cluster_crew_report report = {.peak_memory_bytes = base_governor_peak_bytes(member->crew->config.governor)};
+    struct cluster_work report = {.peak_memory_bytes = base_governor_peak_bytes(member->crew->config.governor)};
     uint64_t user_ns, system_ns;
     base_clock_thread_cpu_ns(&user_ns, &system_ns);
     report.cpu_user_ns = user_ns - member->user_before_ns;

@@ -23,7 +23,7 @@
 #define MILLRACE_CLUSTER_MESSAGE_H
 
 #include "cluster/bisect.h"
-#include "cluster/crew.h"
+#include "cluster/work.h"
 #include "join/plan.h"
 #include "shuffle/reject.h"
 
@@ -355,7 +355,7 @@ struct cluster_prepare {
 struct cluster_step { /* also CLOSED */
     enum join_step step;
     bool has_report; /* FINISHED, and CLOSED of a job that was prepared */
-    struct cluster_crew_report report;
+    struct cluster_work report;
     uint32_t node_count;
     uint64_t *sent_bytes, *received_bytes;   /* per node */
     char *engine, *features, *engine_reason; /* what was used */

@@ -292,7 +292,7 @@ static void fill_step(const struct node_job *job, enum join_step reached, uint64
     step->sent_bytes = bytes;
     step->received_bytes = bytes + job->node_count;
     fill_rejects(job, step);
-    cluster_crew_report(job->crew, &step->report, step->sent_bytes, step->received_bytes);
+    cluster_crew_work(job->crew, &step->report, step->sent_bytes, step->received_bytes);
 }
 
 static void say_finished(struct node_job *job)
