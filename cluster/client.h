@@ -9,9 +9,6 @@
 #include "cluster/message.h"
 #include "net/key.h"
 
-/* Where the coordinator listens unless told otherwise; the same for both programs. */
-#define CLUSTER_COORDINATOR_DEFAULT "127.0.0.1:7400"
-
 /* How `millrace` ends. */
 enum cluster_exit {
     CLUSTER_EXIT_OK = 0,

@@ -10,8 +10,8 @@
 
 #include "base/nearest.h"
 #include "cluster/bisect_options.h"
-#include "cluster/client.h"
 #include "cluster/client_options.h"
+#include "cluster/listen_policy.h"
 
 static const char *const command_words[CLUSTER_COMMAND_COUNT] = {
 #define X(name, word, about) word,

@@ -7,8 +7,8 @@
 #include "base/nearest.h"
 #include "base/number.h"
 #include "cluster/bisect_options.h"
-#include "cluster/client.h"
 #include "cluster/key_option.h"
+#include "cluster/listen_policy.h"
 
 enum key {
     KEY_HELP = 'h',

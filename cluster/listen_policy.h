@@ -5,6 +5,9 @@
 
 #include "net/engine.h"
 
+/* Where the coordinator listens unless an option names another address; the same for both programs. */
+#define CLUSTER_COORDINATOR_DEFAULT "127.0.0.1:7400"
+
 /* BASE_OK with a key; with open_to_all for loopback, and for any address when this process is in a network namespace
  * that a local cluster made (named millrace-* in /run/netns). Else BASE_DENIED with what to do. */
 enum base_status cluster_listen_allowed(const struct net_address *address, bool has_key, bool open_to_all,

@@ -61,10 +61,4 @@ void net_engine_miss(struct net_engine *engine, enum net_feature feature, const 
 /* Takes features out of force that mean nothing without one that was just missed: no words of their own. */
 void net_engine_miss_too(struct net_engine *engine, uint32_t features);
 
-/* *refusal is set (static string, for an operator) when the kernel does not let us: epoll can then take over. */
-enum base_status net_uring_open(const struct net_engine_choice *, const struct net_engine_config *,
-                                struct net_engine **, const char **refusal, struct base_error *);
-enum base_status net_epoll_open(const struct net_engine_choice *, const struct net_engine_config *,
-                                struct net_engine **, struct base_error *);
-
 #endif

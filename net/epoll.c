@@ -29,6 +29,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/epoll_open.h"
 
 enum { EPOLL_BATCH = 256 };
 

@@ -95,6 +95,13 @@ struct net_probe_result {
     char why[NET_PROBE_WHY_BYTES]; /* "" where it works and there is nothing to say */
 };
 
+/* A try fills in nothing but what it found out: `why` in full for BROKEN and UNTRIED, else the caller finds words for
+ * the errno. Returns 0 when the thing works, or a negative errno. A try that found the thing answering wrongly calls
+ * probe_broken, whose result it returns. */
+typedef int probe_try(struct net_probe_result *result);
+/* Those that the ring engine repeats for itself before it relies on what they try. */
+probe_try probe_bundle, probe_incremental;
+
 struct net_probe {
     struct net_probe_result result[NET_PROBE_COUNT];
 };

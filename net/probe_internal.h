@@ -11,13 +11,7 @@ enum { PROBE_ENTRIES = 16 };
 /* Nothing that is waited for takes longer than this; enough for a machine that does much else. */
 #define PROBE_LIMIT_NS UINT64_C(1000000000)
 
-/* A try fills in nothing but what it found out: `why` in full for BROKEN and UNTRIED, else the caller finds words for
- * the errno. Returns 0 when the thing works, or a negative errno. A try that found the thing answering wrongly calls
- * probe_broken, whose result it returns. */
-typedef int probe_try(struct net_probe_result *result);
-
-probe_try probe_multishot_accept, probe_multishot_receive, probe_bundle, probe_incremental, probe_receive_zc,
-    probe_receive_zc_copy;
+probe_try probe_multishot_accept, probe_multishot_receive, probe_receive_zc, probe_receive_zc_copy;
 probe_try probe_send_zc, probe_send_zc_fixed, probe_sendmsg_zc, probe_msg_zerocopy;
 
 /* A ring of PROBE_ENTRIES with more flags; the smallest one that shows anything. */

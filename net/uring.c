@@ -43,6 +43,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/refusal.h"
+#include "net/uring_open.h"
 
 enum {
     URING_ENTRIES_MIN = 32,

@@ -30,7 +30,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "net/probe_internal.h"
+#include "net/probe.h"
 #include "net/uring.h"
 
 static pthread_once_t bundle_tried = PTHREAD_ONCE_INIT;

@@ -3,9 +3,9 @@
 #define MILLRACE_SHUFFLE_CSV_COLUMN_H
 
 #include "shuffle/batch.h"
+#include "shuffle/csv_options.h"
 #include "shuffle/csv_parse.h"
 #include "shuffle/reject.h"
-#include "shuffle/relation.h"
 
 /* One column on its way from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
 struct csv_column {

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "cluster/bisect_task.h"
+#include "net/open.h"
 #include "shuffle/preamble.h"
 
 enum { JOB = 5, SELF = 1, PEER = 0, PAYLOAD = 1000 };

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "cluster/client.h"
 #include "cluster/client_options.h"
+#include "cluster/listen_policy.h"
 
 enum { WORDS_MAX = 64 };
 

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "net/open.h"
 #include "net/sim.h"
 
 #define BENCH_PATIENCE_NS (UINT64_C(60) * BASE_NS_PER_S)

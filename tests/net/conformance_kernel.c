@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "conformance_cases.h"
+#include "net/open.h"
 
 static void many_cycles_leak_nothing(void **state)
 {

@@ -19,7 +19,7 @@
 
 #include <cmocka.h>
 
-#include "net/engine.h"
+#include "net/open.h"
 
 /* What a child reports through its pipe. */
 struct verdict {

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "net/engine.h"
+#include "net/open.h"
 
 static struct base_governor *governor;
 

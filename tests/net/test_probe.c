@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "net/engine.h"
+#include "net/open.h"
 #include "net/probe.h"
 
 static void forbid_uring(int os_error)

@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/random.h"
-#include "net/engine.h"
+#include "net/open.h"
 
 enum {
     STREAM_BYTES = 64 << 20,

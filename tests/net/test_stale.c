@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "net/open.h"
 #include "net/uring.h"
 
 static struct net_engine *engine_make(enum net_engine_kind kind, struct base_governor **governor)

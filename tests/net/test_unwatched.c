@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "net/engine.h"
+#include "net/open.h"
 
 static struct {
     bool full, short_of_files;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "net/open.h"
 #include "shuffle/mailbox.h"
 
 static void in_order_and_home_again(void **state)

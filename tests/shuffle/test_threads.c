@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "net/open.h"
 #include "shuffle/exchange.h"
 
 enum { WORKERS = 4, PER_NODE = 2, EXCHANGES = 2, ROW_BYTES = 32 };

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "net/open.h"
 #include "shuffle/worker.h"
 
 struct swap {
