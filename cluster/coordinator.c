@@ -1,25 +1,24 @@
 /* The coordinator's step: who is here, who is alive, and to whom an event belongs. What a job goes through is in
  * coordinator_job.c. */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/log.h"
 #include "cluster/coordinator_internal.h"
 
 /* ---- actions ---- */
 
 struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum cluster_action_kind kind, uint64_t peer)
 {
-    static struct cluster_action lost; /* where actions go once the coordinator is broken; never read */
     if (c->action_count == c->action_room) {
         const uint32_t room = c->action_room ? 2 * c->action_room : 64;
         struct cluster_action *grown = realloc(c->action, room * sizeof *grown);
         if (!grown) {
             c->broken = true;
-            return &lost;
+            return &c->lost;
         }
         c->action = grown;
         c->action_room = room;
@@ -38,6 +37,16 @@ struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t
     action->message.kind = kind;
     action->message.job = job;
     return &action->message;
+}
+
+void coordinator_log(struct cluster_coordinator *c, enum base_log_level level, const char *format, ...)
+{
+    struct cluster_log_line *line = &coordinator_act(c, CLUSTER_ACTION_LOG, 0)->line;
+    va_list arguments;
+    line->level = level;
+    va_start(arguments, format);
+    vsnprintf(line->text, sizeof line->text, format, arguments);
+    va_end(arguments);
 }
 
 static void actions_clear(struct cluster_coordinator *c)
@@ -107,7 +116,7 @@ void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_nod
 {
     if (!node->peer)
         return;
-    base_log_warn("node %s is lost: %s", node->hello.name, how);
+    coordinator_log(c, BASE_LOG_WARN, "node %s is lost: %s", node->hello.name, how);
     coordinator_act(c, CLUSTER_ACTION_CLOSE, node->peer);
     if (node->beat_peer)
         coordinator_act(c, CLUSTER_ACTION_CLOSE, node->beat_peer);
@@ -196,8 +205,8 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
     node->peer = peer;
     node->beat_peer = 0;
     node->heard_ns = c->now_ns;
-    base_log_info("node %s is here: %u %s, %s", node->hello.name, node->hello.worker_count,
-                  node->hello.worker_count == 1 ? "worker" : "workers", node->hello.engine);
+    coordinator_log(c, BASE_LOG_INFO, "node %s is here: %u %s, %s", node->hello.name, node->hello.worker_count,
+                    node->hello.worker_count == 1 ? "worker" : "workers", node->hello.engine);
     welcome(c, peer);
     coordinator_pending_node(c, node);
 }
@@ -392,8 +401,9 @@ static void notice_pause(struct cluster_coordinator *c, uint64_t now_ns)
     const uint64_t pause_ns = c->now_ns && coordinator_nodes_here(c) > 0 ? cluster_pause_ns(due_ns, now_ns) : 0;
     if (pause_ns == 0)
         return;
-    base_log_warn("stood still for %.1f s: was the coordinator stopped, or did its machine give it no CPU?",
-                  (double)pause_ns / 1e9);
+    coordinator_log(c, BASE_LOG_WARN,
+                    "stood still for %.1f s: was the coordinator stopped, or did its machine give it no CPU?",
+                    (double)pause_ns / 1e9);
     if (c->run) {
         c->run->pause_ns = pause_ns;
         c->run->pause_until_ns = now_ns + CLUSTER_SILENCE_NS;
@@ -427,7 +437,7 @@ static void on_reserved(struct cluster_coordinator *c, uint64_t first, const str
         c->job_block = first;
         return;
     }
-    base_log_error("no new job numbers: %s", error->text);
+    coordinator_log(c, BASE_LOG_ERROR, "no new job numbers: %s", error->text);
     c->reserve_ns = c->now_ns + BASE_NS_PER_S;
 }
 

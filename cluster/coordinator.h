@@ -1,10 +1,12 @@
 /* The coordinator: knows the nodes, queues jobs, runs one at a time, lends morsels, collects reports.
  *
- * It is a pure step: an event and the time go in, actions come out. Sockets, clocks, files and randomness are the
- * shell's (coordinator_shell.c); tests drive the same step with virtual time and scripted nodes. */
+ * It is a pure step: an event and the time go in, actions come out, and nothing is kept but in the coordinator itself.
+ * Sockets, clocks, files, randomness and the log are the shell's (coordinator_shell.c); tests drive the same step with
+ * virtual time and scripted nodes. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_H
 #define MILLRACE_CLUSTER_COORDINATOR_H
 
+#include "base/log.h"
 #include "cluster/liveness.h"
 #include "cluster/message.h"
 
@@ -75,7 +77,13 @@ enum cluster_action_kind {
     CLUSTER_ACTION_RECORD,  /* make decision durable, then say RECORDED; it stays valid until then */
     CLUSTER_ACTION_FORGET,  /* the decision of `job` has been carried out by all */
     CLUSTER_ACTION_RESERVE, /* a block of job numbers, then say RESERVED */
+    CLUSTER_ACTION_LOG,     /* line, for the operator's log: the step itself logs nothing */
     CLUSTER_ACTION_STOPPED
+};
+
+struct cluster_log_line {
+    enum base_log_level level;
+    char text[BASE_ERROR_TEXT_BYTES + 256];
 };
 
 struct cluster_action {
@@ -84,7 +92,10 @@ struct cluster_action {
     const struct cluster_decision *decision;
     bool again; /* RECORD: the last try ended as unknown */
     bool owned; /* the message owns what it points to (the coordinator frees it) */
-    struct cluster_message message;
+    union {
+        struct cluster_message message; /* SEND */
+        struct cluster_log_line line;   /* LOG */
+    };
 };
 
 enum base_status cluster_coordinator_open(const struct cluster_coordinator_config *config,

@@ -138,7 +138,8 @@ struct cluster_coordinator {
     bool stopping, stopped;
     struct cluster_action *action;
     uint32_t action_count, action_room;
-    bool broken; /* out of memory where the state cannot be kept */
+    bool broken;                /* out of memory where the state cannot be kept */
+    struct cluster_action lost; /* where actions go once it is broken; never read */
 };
 
 /* coordinator.c */
@@ -147,6 +148,9 @@ struct cluster_coordinator {
 struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum cluster_action_kind kind, uint64_t peer);
 struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t peer, enum cluster_message_kind kind,
                                          uint64_t job);
+/* A line for the operator's log. */
+void coordinator_log(struct cluster_coordinator *c, enum base_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Takes a node for lost: closes its connections, fails its job. */
 void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
 uint32_t coordinator_nodes_here(const struct cluster_coordinator *c);

@@ -23,7 +23,6 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "base/log.h"
 #include "cluster/coordinator_internal.h"
 
 static void enter(struct cluster_coordinator *c, enum cluster_phase phase);
@@ -84,9 +83,10 @@ static void finish(struct cluster_coordinator *c)
     coordinator_remember(c, job);
     const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
     if (job->error.status == BASE_OK)
-        base_log_info("job %llu succeeded in %.3f s", (unsigned long long)job->id, seconds);
+        coordinator_log(c, BASE_LOG_INFO, "job %llu succeeded in %.3f s", (unsigned long long)job->id, seconds);
     else
-        base_log_warn("job %llu ended after %.3f s: %s", (unsigned long long)job->id, seconds, job->error.text);
+        coordinator_log(c, BASE_LOG_WARN, "job %llu ended after %.3f s: %s", (unsigned long long)job->id, seconds,
+                        job->error.text);
     c->run = NULL;
     coordinator_job_free(job);
 }

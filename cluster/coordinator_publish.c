@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "cluster/coordinator_internal.h"
 
 #define PENDING_RETRY_MIN_NS (UINT64_C(250) * BASE_NS_PER_MS)
@@ -219,9 +218,10 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
     }
     if (unknown) {
         if (!pending->unsure)
-            base_log_error("whether the decision of job %llu is on disk is not known (%s): it is recorded again until "
-                           "that is known",
-                           (unsigned long long)id, error->text);
+            coordinator_log(c, BASE_LOG_ERROR,
+                            "whether the decision of job %llu is on disk is not known (%s): it is recorded again until "
+                            "that is known",
+                            (unsigned long long)id, error->text);
         pending->unsure = true;
         pending->state = COORDINATOR_PENDING_UNSURE;
         pending->record_ns = c->now_ns + PENDING_RECORD_NS;
@@ -232,7 +232,8 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
                              error->text, pending->decision.out);
         return;
     }
-    base_log_error("the decision of job %llu is not recorded: %s", (unsigned long long)id, error->text);
+    coordinator_log(c, BASE_LOG_ERROR, "the decision of job %llu is not recorded: %s", (unsigned long long)id,
+                    error->text);
     if (job)
         job->recorded = false;
     const bool failed_already = !job || job->phase != CLUSTER_PHASE_COMMIT;
@@ -308,7 +309,7 @@ static void on_failed(struct cluster_coordinator *c, struct coordinator_pending 
     base_error_set(&stuck, error->status, "node %s cannot publish its share of job %llu: %s",
                    pending->decision.node[i].name, (unsigned long long)pending->decision.job, error->text);
     if (node->backoff_ns == 0 || node->failure != error->status) /* once, not at every retry */
-        base_log_error("%s; it is tried again until it can be done", stuck.text);
+        coordinator_log(c, BASE_LOG_ERROR, "%s; it is tried again until it can be done", stuck.text);
     if (!pending->stuck_since_ns)
         pending->stuck_since_ns = c->now_ns;
     pending->stuck = stuck;
@@ -388,8 +389,8 @@ void coordinator_pending_tick(struct cluster_coordinator *c)
             continue;
         pending_retry(c, pending);
         if (pending->gone_since_ns && c->now_ns >= pending->gone_since_ns + CLUSTER_GONE_NS) {
-            base_log_error("the result of job %llu is given up: no node has found %s for an hour",
-                           (unsigned long long)pending->decision.job, pending->decision.out);
+            coordinator_log(c, BASE_LOG_ERROR, "the result of job %llu is given up: no node has found %s for an hour",
+                            (unsigned long long)pending->decision.job, pending->decision.out);
             pending_forget(c, pending);
         }
     }

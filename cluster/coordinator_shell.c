@@ -182,6 +182,9 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
     case CLUSTER_ACTION_RESERVE:
         cluster_disk_reserve(shell->disk);
         break;
+    case CLUSTER_ACTION_LOG:
+        base_log(action->line.level, "%s", action->line.text);
+        break;
     case CLUSTER_ACTION_STOPPED:
         shell->stopped = true;
         break;

@@ -132,6 +132,9 @@ static void step(struct rig *rig, const struct cluster_event *event)
         case CLUSTER_ACTION_FORGET:
             rig->forgotten[action->job] = true;
             break;
+        case CLUSTER_ACTION_LOG:
+            rig->log[rig->logged++ % RIG_LOG_MAX] = action->line;
+            break;
         case CLUSTER_ACTION_STOPPED:
             rig->stopped = true;
             break;
@@ -152,6 +155,14 @@ static void step(struct rig *rig, const struct cluster_event *event)
             base_error_set(&reserved.error, rig->reserve_status, "disk full");
         step(rig, &reserved);
     }
+}
+
+bool rig_logged(const struct rig *rig, enum base_log_level level, const char *words)
+{
+    for (uint32_t i = 0; i < rig->logged && i < RIG_LOG_MAX; i++)
+        if (rig->log[i].level == level && strstr(rig->log[i].text, words) != NULL)
+            return true;
+    return false;
 }
 
 void rig_recorded(struct rig *rig)

@@ -8,6 +8,7 @@
 
 enum { RIG_NODES_MAX = 8, RIG_CLIENTS_MAX = 64, RIG_MORSELS_MAX = 4096, RIG_JOBS_MAX = 128, RIG_PEERS_MAX = 4096 };
 enum { RIG_FLOW_BYTES = 1000 }; /* that every flow of a measurement brings */
+enum { RIG_LOG_MAX = 64 };      /* lines that are kept, the last ones */
 enum { RIG_ROWS_SCANNED = 5 };  /* by every node whose job ends before it finished */
 
 struct rig_message {
@@ -77,6 +78,8 @@ struct rig {
     struct shuffle_file file[RIG_NODES_MAX]; /* that a source with a path has, on each node; its schema is of gen: */
     const char *column_name;                 /* of the second column of every source; NULL: as generated */
     bool too_large[CLUSTER_MESSAGE_COUNT];   /* what the coordinator cannot send */
+    struct cluster_log_line log[RIG_LOG_MAX];
+    uint32_t logged; /* ever */
     bool stopped;
     uint8_t seen[2][RIG_MORSELS_MAX]; /* how often each morsel of the running job was lent */
     uint64_t seen_job;
@@ -87,6 +90,8 @@ void rig_open(struct rig *rig, uint64_t seed, uint32_t nodes, uint32_t expected)
 void rig_close(struct rig *rig);
 /* Tells the coordinator how the last recording went. */
 void rig_recorded(struct rig *rig);
+/* Was a line of that level with these words logged? */
+bool rig_logged(const struct rig *rig, enum base_log_level level, const char *words);
 /* Passes time: delivers what is due, beats hearts, ticks. */
 void rig_run(struct rig *rig, uint64_t ns);
 /* Until the condition holds; false after ns. */

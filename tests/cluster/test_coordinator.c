@@ -124,7 +124,35 @@ static void test_publish(void **state)
         assert_true(rig->node[i].published[client->job]);
     assert_true(rig->decided[client->job]);
     assert_true(rig->forgotten[client->job]);
+    assert_true(rig_logged(rig, BASE_LOG_INFO, "node n4 is here: 1 worker"));
+    assert_true(rig_logged(rig, BASE_LOG_INFO, "job 1 succeeded in"));
     rig_close(rig);
+}
+
+/* What a step answers depends on nothing but what it was given: a second coordinator, stepped in between, sees the
+ * same. */
+static void test_two_coordinators_do_not_meet(void **state)
+{
+    (void)state;
+    static struct rig rigs[2];
+    struct rig_client *client[2];
+    const struct cluster_submit submit = rig_shuffle_out();
+    for (uint32_t i = 0; i < 2; i++)
+        open_complete(&rigs[i], 5, 3);
+    for (uint32_t i = 0; i < 2; i++)
+        client[i] = rig_submit(&rigs[i], &submit);
+    for (uint32_t turn = 0; turn < 1000; turn++)
+        for (uint32_t i = 0; i < 2; i++)
+            rig_run(&rigs[i], BASE_NS_PER_MS);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(client[i]->reported ? client[i]->report.report.error.status : BASE_BUSY, BASE_OK);
+    assert_int_equal(client[0]->reported_ns, client[1]->reported_ns);
+    assert_int_equal(rigs[0].logged, rigs[1].logged);
+    assert_memory_equal(rigs[0].log, rigs[1].log, sizeof rigs[0].log);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_memory_equal(rigs[0].node[i].orders, rigs[1].node[i].orders, sizeof rigs[0].node[i].orders);
+    rig_close(&rigs[0]);
+    rig_close(&rigs[1]);
 }
 
 /* A node's reasons are not the coordinator's: it can neither succeed by failing nor cancel a job. */
@@ -197,6 +225,7 @@ static void test_record_fails(void **state)
     assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_NO_SPACE);
     for (uint32_t i = 0; i < 3; i++)
         assert_false(rig->node[i].committed[client->job]);
+    assert_true(rig_logged(rig, BASE_LOG_ERROR, "the decision of job 1 is not recorded: disk full"));
     assert_all_free(rig);
     rig_close(rig);
 }
@@ -248,6 +277,9 @@ static void lose_in_phase(enum cluster_message_kind phase, bool kill, uint64_t s
     rig_run(rig, 5 * BASE_NS_PER_MS);
     assert_all_free(rig);
     const bool decided = rig->decided[client->job];
+    assert_true(
+        rig_logged(rig, BASE_LOG_WARN, kill ? "node n3 is lost: its process ended" : "node n3 is lost: it was silent"));
+    assert_int_equal(rig_logged(rig, BASE_LOG_WARN, "job 1 ended after"), status != BASE_OK);
     for (uint32_t i = 0; i < 4; i++)
         if (i != 2 && status != BASE_OK)
             assert_int_equal(rig->node[i].aborted[client->job], !decided);
@@ -659,6 +691,7 @@ static void test_pause_of_the_coordinator(void **state)
             rig_node_give_up(rig, j);
         assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_NODE_LOST);
         assert_names(client, "the coordinator stood still for");
+        assert_true(rig_logged(rig, BASE_LOG_WARN, "stood still for "));
         assert_true(rig_until(rig, rig_is_complete, BASE_NS_PER_S));
         memset(rig->node[2].mute, 0, sizeof rig->node[2].mute);
         run_good_job(rig);
@@ -1045,9 +1078,12 @@ static void test_publication_is_tried_again(void **state)
         assert_int_equal(await_report(rig, client, CLUSTER_PATIENCE_NS + BASE_NS_PER_S), BASE_NO_SPACE);
         assert_names(client, "n2");
         assert_names(client, "completed as soon as");
+        assert_true(rig_logged(rig, BASE_LOG_ERROR, "node n2 cannot publish its share of job 1: "));
+        rig->logged = 0;
         run_good_job(rig);
         rig_run(rig, 100 * BASE_NS_PER_S);
         assert_true(rig->node[1].orders[orders[i]] > 3 && rig->node[1].orders[orders[i]] < 16);
+        assert_false(rig_logged(rig, BASE_LOG_ERROR, "cannot publish")); /* once, not at every retry */
         assert_false(rig->forgotten[client->job]);
         rig->node[1].fail_at[orders[i]] = BASE_OK;
         rig_run(rig, 31 * BASE_NS_PER_S);
@@ -1087,6 +1123,7 @@ static void test_directory_is_not_found(void **state)
     assert_false(rig->forgotten[client->job]);
     rig_run(rig, 2 * 60 * BASE_NS_PER_S);
     assert_true(rig->forgotten[client->job]);
+    assert_true(rig_logged(rig, BASE_LOG_ERROR, "the result of job 1 is given up: no node has found /"));
     rig_close(rig);
 }
 
@@ -1123,6 +1160,7 @@ static void test_record_is_unknown(void **state)
         struct rig_client *client = rig_submit(rig, &submit);
         assert_int_equal(await_report(rig, client, BASE_NS_PER_S), BASE_IO);
         rig_run(rig, 10 * BASE_NS_PER_S);
+        assert_true(rig_logged(rig, BASE_LOG_ERROR, "whether the decision of job 1 is on disk is not known"));
         assert_true(rig->records > 3);
         rig_node_stop(rig, 2); /* it asks, and is not answered yet */
         rig_run(rig, 2 * BASE_NS_PER_S);
@@ -1208,6 +1246,7 @@ static void test_numbers_are_reserved(void **state)
     run_good_job(rig);
     rig_run(rig, 3 * BASE_NS_PER_S);
     assert_in_range(rig->reserves, 2, 8); /* tried again, not at every turn */
+    assert_true(rig_logged(rig, BASE_LOG_ERROR, "no new job numbers: disk full"));
     const struct cluster_submit submit = rig_join();
     struct rig_client *refused = rig_submit(rig, &submit);
     rig_run(rig, BASE_NS_PER_S);
@@ -1337,6 +1376,7 @@ int main(void)
         cmocka_unit_test(test_join),
         cmocka_unit_test(test_one_morsel_each_when_few),
         cmocka_unit_test(test_publish),
+        cmocka_unit_test(test_two_coordinators_do_not_meet),
         cmocka_unit_test(test_reasons_of_nodes),
         cmocka_unit_test(test_slow_disk),
         cmocka_unit_test(test_record_fails),
