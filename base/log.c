@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/shown.h"
+#include "base/text/shown.h"
 
 enum { NAME_BYTES = 64, LINE_BYTES = 2048 };
 

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
-#include "net/engine.h"
+#include "net/engine/engine.h"
 
 enum { MICRO_FIGURES_MAX = 6 };
 

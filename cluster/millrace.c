@@ -7,13 +7,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/shown.h"
-#include "cluster/bisect_client.h"
-#include "cluster/client.h"
-#include "cluster/client_args.h"
-#include "cluster/doctor.h"
-#include "cluster/key_option.h"
-#include "cluster/report.h"
+#include "base/text/shown.h"
+#include "cluster/client/bisect.h"
+#include "cluster/client/client.h"
+#include "cluster/doctor/doctor.h"
+#include "cluster/options/args.h"
+#include "cluster/options/key_option.h"
+#include "cluster/report/report.h"
 #include "cluster/signals.h"
 
 /* Tells a failure in one line, whatever bytes it quotes. */

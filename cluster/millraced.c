@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/nearest.h"
-#include "base/number.h"
-#include "base/shown.h"
-#include "cluster/coordinator_shell.h"
-#include "cluster/key_option.h"
-#include "cluster/message.h"
-#include "cluster/node.h"
+#include "base/text/nearest.h"
+#include "base/text/number.h"
+#include "base/text/shown.h"
+#include "cluster/node/node.h"
+#include "cluster/options/key_option.h"
+#include "cluster/protocol/message.h"
+#include "cluster/shell/shell.h"
 #include "cluster/signals.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };

@@ -3,15 +3,16 @@
 #ifndef MILLRACE_JOIN_PLAN_H
 #define MILLRACE_JOIN_PLAN_H
 
-#include "net/choose.h"
-#include "net/engine.h"
-#include "shuffle/key.h"
-#include "shuffle/mesh.h"
-#include "shuffle/output.h"
-#include "shuffle/publish.h"
-#include "shuffle/relation.h"
+#include "net/engine/choose.h"
+#include "net/engine/engine.h"
+#include "shuffle/exchange/mesh.h"
+#include "shuffle/output/output.h"
+#include "shuffle/output/publish.h"
+#include "shuffle/rows/key.h"
+#include "shuffle/source/relation.h"
 
-/* BISECT moves no rows, it measures the network (cluster/bisect.h): its plan has no sides, only nodes and settings. */
+/* BISECT moves no rows, it measures the network (cluster/bisect/bisect.h): its plan has no sides, only nodes and
+ * settings. */
 enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE, JOIN_JOB_BISECT, JOIN_JOB_COUNT };
 
 /* Settings of a job that do not change its answer. Zero means the default chosen by join_plan_make. */
@@ -20,7 +21,7 @@ struct join_settings {
     bool verify;               /* check every payload byte */
     uint32_t frame_bytes;      /* header included, 4 KiB .. 1 MiB; 0: an eighth of the bytes expected per lane */
     uint32_t frames_per_lane;  /* 0: 2; 4 for engines that send without a copy: those leave late */
-    uint32_t recv_chunk_bytes; /* 0: chosen by each node (net/choose.h), also in a plan */
+    uint32_t recv_chunk_bytes; /* 0: chosen by each node (net/engine/choose.h), also in a plan */
     uint32_t recv_chunk_count; /* likewise */
     struct net_socket_settings socket;
     uint64_t morsel_bytes; /* 0: 4 MiB, fewer for small inputs so that every worker gets some */

@@ -4,8 +4,8 @@
 #define MILLRACE_JOIN_SINKS_H
 
 #include "join/table.h"
-#include "shuffle/output.h"
-#include "shuffle/sink.h"
+#include "shuffle/exchange/sink.h"
+#include "shuffle/output/output.h"
 
 /* Inserts into table (borrowed). Freed by join_sink_close. */
 enum base_status join_build_sink_open(struct join_table *table, struct shuffle_sink **sink, struct base_error *error);

@@ -9,9 +9,9 @@
 #ifndef MILLRACE_JOIN_TABLE_H
 #define MILLRACE_JOIN_TABLE_H
 
-#include "base/memory.h"
-#include "shuffle/key.h"
-#include "shuffle/sink.h"
+#include "base/memory/memory.h"
+#include "shuffle/exchange/sink.h"
+#include "shuffle/rows/key.h"
 
 struct join_table;
 

@@ -32,9 +32,9 @@
 
 #include "base/assert.h"
 #include "base/log.h"
-#include "base/size.h"
+#include "base/text/size.h"
 #include "join/table_internal.h"
-#include "shuffle/cut.h"
+#include "shuffle/exchange/cut.h"
 
 enum {
     INSERT_AHEAD = 16,  /* rows between a head's prefetch and its use */

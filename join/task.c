@@ -25,11 +25,11 @@
 #include "base/assert.h"
 #include "join/sinks.h"
 #include "join/table.h"
-#include "shuffle/exchange.h"
-#include "shuffle/output.h"
-#include "shuffle/output_sink.h"
-#include "shuffle/pass.h"
-#include "shuffle/publish.h"
+#include "shuffle/exchange/exchange.h"
+#include "shuffle/output/output.h"
+#include "shuffle/output/publish.h"
+#include "shuffle/output/sink.h"
+#include "shuffle/worker/pass.h"
 
 enum task_state {
     TASK_OPENED,

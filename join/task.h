@@ -11,13 +11,13 @@
 
 #include "base/clock.h"
 #include "join/plan.h"
-#include "shuffle/morsel.h"
-#include "shuffle/worker.h"
+#include "shuffle/source/morsel.h"
+#include "shuffle/worker/worker.h"
 
 struct join_task;
 
 /* Connecting fails when no connection was made for this long (and a little for each that a node makes, see
- * shuffle/mesh.h). */
+ * shuffle/exchange/mesh.h). */
 #define JOIN_CONNECT_TIMEOUT_NS (UINT64_C(1500) * BASE_NS_PER_MS)
 
 struct join_task_config {
@@ -39,7 +39,7 @@ struct join_task_config {
 
 /* Steps a report names. FAILED carries the error; it comes at most once. FAULT carries one, too: input that cannot be
  * read; it may come again, of an earlier morsel (join_task_fault). MEASURED is for jobs that measure the network
- * (cluster/bisect_task.h), which share the list. */
+ * (cluster/bisect/task.h), which share the list. */
 #define JOIN_STEP_LIST(X)                                                                                              \
     X(OPENED) X(SURVEYED) X(CONNECTED) X(SEALED) X(FINISHED) X(CLOSED) X(FAILED) X(MEASURED) X(FAULT) X(HALTED)
 enum join_step {

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "shuffle/schema.h"
+#include "shuffle/rows/schema.h"
 
 /* Reads one name at *at up to the end, a ',' or one of the characters in `stop`; *at is left there. name has
  * SHUFFLE_NAME_BYTES_MAX + 1 bytes. */

@@ -3,9 +3,9 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "net/engine_ops.h"
-#include "net/epoll_open.h"
-#include "net/uring_open.h"
+#include "net/engine/ops.h"
+#include "net/epoll/open.h"
+#include "net/uring/open.h"
 
 enum { ENGINE_SOCKETS_MAX = 1 << 20, ENGINE_FILE_OPS_MAX = 1 << 16, ENGINE_CHUNKS_MAX = 32768 };
 

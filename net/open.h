@@ -2,7 +2,7 @@
 #ifndef MILLRACE_NET_OPEN_H
 #define MILLRACE_NET_OPEN_H
 
-#include "net/engine.h"
+#include "net/engine/engine.h"
 
 /* Opens the engine chosen; the caller closes it. Features of the rung that cannot be had are left out, and AUTO falls
  * back to epoll where io_uring is forbidden: net_engine_reason then says why. Errors: BASE_DENIED, BASE_UNSUPPORTED,

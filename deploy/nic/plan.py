@@ -5,7 +5,7 @@ import re
 import texts
 from system import Refusal, cpu_list
 
-# The same as CLUSTER_PORT_BLOCK, CLUSTER_PORTS_DEFAULT and CLUSTER_AREA_BYTES_DEFAULT in cluster/place.h, which
+# The same as CLUSTER_PORT_BLOCK, CLUSTER_PORTS_DEFAULT and CLUSTER_AREA_BYTES_DEFAULT in cluster/crew/place.h, which
 # millraced goes by; tests/deploy/test_tune.py compares them.
 PORT_BLOCK = 256
 PORTS_FIRST = 16384

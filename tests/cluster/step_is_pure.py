@@ -54,5 +54,5 @@ assert "keeps the variable" in told and "calls write" in told, f"{impure} passes
 found, defined = faults(nm, objects)
 assert "cluster_coordinator_step" in defined, "these are not the objects of the step"
 if found:
-    sys.exit("the coordinator's step is not pure (cluster/coordinator.h):\n" + "\n".join(found))
+    sys.exit("the coordinator's step is not pure (cluster/coordinator/coordinator.h):\n" + "\n".join(found))
 print(f"{len(objects)} objects, {len(defined)} symbols: no variable, no call with an effect")

@@ -21,9 +21,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/coordinator_state.h"
-#include "cluster/frame.h"
-#include "cluster/link.h"
+#include "cluster/protocol/frame.h"
+#include "cluster/protocol/link.h"
+#include "cluster/shell/state.h"
 
 enum { NODES = 3 };
 /* No wait of these tests is for time: each ends on what it waits for, and after this long something hangs. */

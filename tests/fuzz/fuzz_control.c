@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "cluster/codec.h"
+#include "cluster/protocol/codec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

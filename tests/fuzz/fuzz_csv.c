@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "shuffle/csv_parse.h"
+#include "shuffle/csv/parse.h"
 
 enum { ROWS = 64, COLUMNS_MAX = 5 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "net/proof.h"
+#include "net/proof/proof.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "shuffle/relation.h"
+#include "shuffle/source/relation.h"
 
 static void schema(const char *text)
 {

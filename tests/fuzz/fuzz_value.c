@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "shuffle/value.h"
+#include "shuffle/rows/value.h"
 
 static const char *const types[] = {"bool",           "int8",      "int16",    "int32",         "int64",
                                     "uint8",          "uint16",    "uint32",   "uint64",        "float32",

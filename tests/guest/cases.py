@@ -15,7 +15,7 @@ INSIDE = os.path.join(ROOT, "tests", "guest", "inside")
 PROGRAMS = ["busybox", "awk", "bash", "flock", "grep", "ip", "sed", "setpriv", "setsid", "taskset", "tc", "unshare"]
 MODULES = ["bridge", "veth", "virtio_net", "sch_fq", "sch_netem", "sch_tbf", "tcp_bbr"]
 BINARIES = ["millrace", "millraced", "tests/test_net_conformance", "tests/test_net_fallback",
-            "tests/test_net_recv_zc"]
+            "tests/test_net_uring_recv_zc"]
 PACKAGES, DEPENDS = 8000, 40000  # rows of the tables
 
 
@@ -121,7 +121,7 @@ def test_program(guest, name, limit, filter=None):
 
 def zero_copy_receive(guest):
     """Streams byte for byte, areas and queues that run out, ends of streams, leaks: nothing may be skipped here."""
-    log = run(guest, "/opt/millrace/bin/test_net_recv_zc", limit=150)
+    log = run(guest, "/opt/millrace/bin/test_net_uring_recv_zc", limit=150)
     expect("SKIPPED" not in log, "something was skipped:", log[-2000:])
     guest.lab.note("%d tests passed" % log.count("[       OK ]"))
 

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "shuffle/key.h"
-#include "shuffle/schema.h"
+#include "shuffle/rows/key.h"
+#include "shuffle/rows/schema.h"
 
 struct cell {
     bool null;

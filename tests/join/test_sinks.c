@@ -1,8 +1,9 @@
 /* The sinks against an output that says BUSY whenever its script likes to. The output here takes the place of
- * shuffle/output.c: this program defines shuffle_output_write itself, so the linker never looks for the real one. */
+ * shuffle/output/output.c: this program defines shuffle_output_write itself, so the linker never looks for the real
+ * one. */
 #include "base/random.h"
 #include "join/sinks.h"
-#include "join_rows.h"
+#include "tests/join/join_rows.h"
 
 struct shuffle_output {
     struct pair_matrix *matrix;

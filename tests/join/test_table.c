@@ -1,6 +1,6 @@
 #include "base/random.h"
 #include "join/table.h"
-#include "join_rows.h"
+#include "tests/join/join_rows.h"
 
 struct table_case {
     const char *name, *build_columns, *probe_columns;

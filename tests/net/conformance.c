@@ -1,4 +1,4 @@
-#include "conformance.h"
+#include "tests/net/conformance.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "net/open.h"
-#include "net/sim.h"
+#include "net/sim/sim.h"
 
 #define BENCH_PATIENCE_NS (UINT64_C(60) * BASE_NS_PER_S)
 

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "net/engine.h"
+#include "net/engine/engine.h"
 
 enum { BENCH_CLIENT, BENCH_SERVER, BENCH_ENGINES };
 enum { BENCH_PEERS_MAX = 512, BENCH_EVENTS_MAX = 64 };

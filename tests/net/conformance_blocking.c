@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "base/random.h"
-#include "conformance_cases.h"
 #include "net/open.h"
+#include "tests/net/conformance_cases.h"
 
 /* The next event, waiting without a limit. */
 static struct net_event next_event(struct net_engine *engine)

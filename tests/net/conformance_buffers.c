@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 /* A window below some three segments of the loopback (16 KiB) may end in one that the kernel fills only by its timer,
  * once in 200 ms. */

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_TESTS_NET_CONFORMANCE_CASES_H
 #define MILLRACE_TESTS_NET_CONFORMANCE_CASES_H
 
-#include "conformance.h"
+#include "tests/net/conformance.h"
 
 struct conformance_case {
     const char *name;

@@ -8,7 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 enum { FILE_BYTES = 300007 };
 

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 enum { CHUNK = 4096, HEAD_MAX = 2 * CHUNK, TAIL_MAX = 3 * CHUNK + 100 };
 

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "conformance_cases.h"
 #include "net/open.h"
+#include "tests/net/conformance_cases.h"
 
 static void many_cycles_leak_nothing(void **state)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 enum { TESTS_MAX = 2048 };
 

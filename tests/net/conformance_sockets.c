@@ -1,5 +1,5 @@
-/* Sockets, on every engine: what net/engine.h promises, and what its users lean on. */
-#include "conformance.h"
+/* Sockets, on every engine: what net/engine/engine.h promises, and what its users lean on. */
+#include "tests/net/conformance.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 /* Sends bytes from one peer to another in `count` segments and checks them and the events. */
 static void check_transfer(struct bench *bench, struct bench_peer *from, struct bench_peer *to, size_t bytes,

@@ -1,5 +1,5 @@
 /* One suite over every engine. A filter on the command line ("uring:*", "*:accept_burst") runs a part of it. */
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 int main(int argc, char **argv)
 {

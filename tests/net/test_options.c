@@ -1,7 +1,7 @@
 /* The conformance suite under the options for experiments: each on a rung where it makes sense. */
 #include <string.h>
 
-#include "conformance_cases.h"
+#include "tests/net/conformance_cases.h"
 
 static const char *const texts[] = {
     "uring-naive+coop-taskrun", "uring-bundle+sqpoll", "uring-multishot+napi=20us+min-wait=200us",

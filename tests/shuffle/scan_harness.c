@@ -1,4 +1,4 @@
-#include "scan_harness.h"
+#include "tests/shuffle/scan_harness.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "shuffle/output.h"
-#include "shuffle/value.h"
+#include "shuffle/output/output.h"
+#include "shuffle/rows/value.h"
 
 static void open_world(struct harness *harness, uint32_t file_error_after)
 {

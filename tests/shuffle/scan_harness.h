@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "net/engine.h"
-#include "net/sim.h"
-#include "shuffle/relation.h"
-#include "shuffle/scan.h"
+#include "net/engine/engine.h"
+#include "net/sim/sim.h"
+#include "shuffle/scan/scan.h"
+#include "shuffle/source/relation.h"
 
 struct harness {
     char directory[64];

@@ -1,4 +1,4 @@
-#include "sim_cluster.h"
+#include "tests/sim/sim_cluster.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #define MILLRACE_TESTS_SIM_CLUSTER_H
 
 #include "join/plan.h"
-#include "net/sim.h"
-#include "shuffle/reject.h"
+#include "net/sim/sim.h"
+#include "shuffle/rows/reject.h"
 
 struct sim_job {
     uint64_t seed;

@@ -1,4 +1,4 @@
-#include "sim_rows.h"
+#include "tests/sim/sim_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "sim_cluster.h"
-#include "sim_rows.h"
+#include "tests/sim/sim_cluster.h"
+#include "tests/sim/sim_rows.h"
 
 enum { SEEDS_DEFAULT = 150 };
 

@@ -6,6 +6,6 @@
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import xxhash' || break
 done
-build portable millrace millraced test_net_conformance test_net_fallback test_net_recv_zc
+build portable millrace millraced test_net_conformance test_net_fallback test_net_uring_recv_zc
 "$python" tests/guest/kernel.py --refresh || echo "no newer kernel could be looked for; the one in the cache is used"
 "$python" tests/guest/acceptance.py --bin build/portable/bin --full

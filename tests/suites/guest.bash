@@ -6,7 +6,7 @@
 for python in /usr/bin/python3 python3; do
     ! "$python" -c 'import xxhash' || break
 done
-build portable millrace millraced test_net_conformance test_net_fallback test_net_recv_zc
+build portable millrace millraced test_net_conformance test_net_fallback test_net_uring_recv_zc
 # A guest keeps one core busy: two groups of them at a time.
 "$python" tests/guest/acceptance.py --bin build/portable/bin "two memory" "joined by" "the rig" \
     >build/test-logs/guest-others.log 2>&1 &

@@ -66,8 +66,8 @@ listed()
 
 manual_tells_all()
 {
-    listed cluster/client_args.h CLUSTER_COMMAND_LIST '"([a-z]+)"' docs/man/millrace.1 README.md &&
-        listed net/rung.h NET_OPTION_LIST '"([a-z-]+)"' docs/man/millrace-join.1
+    listed cluster/options/args.h CLUSTER_COMMAND_LIST '"([a-z]+)"' docs/man/millrace.1 README.md &&
+        listed net/engine/rung.h NET_OPTION_LIST '"([a-z-]+)"' docs/man/millrace-join.1
 }
 
 # Qq quotes all the rest of its line: a second one would be inside the first.
@@ -86,10 +86,10 @@ check "net stands on base" no_include net 'shuffle|join|cluster|bench'
 check "shuffle stands on net" no_include shuffle 'join|cluster|bench'
 check "join stands on shuffle" no_include join 'cluster|bench'
 check "only net and the kernel's own effects include liburing" only_in 'net/|tests/net/|bench/micro' '#include [<"]liburing'
-check "only the key includes libsodium" only_in 'net/key\.c' '#include [<"]sodium'
-check "only one file includes zlib and libzstd" only_in 'shuffle/unpack\.c|tests/shuffle/test_unpack\.c' '#include [<"](zlib|zstd)'
-check "only the doctor includes libnuma and libmnl" only_in 'cluster/doctor_[a-z]*\.c' '#include [<"](numa|libmnl/)'
-check "only the codec includes protobuf-c" only_in 'cluster/codec[a-z_]*\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
+check "only the key includes libsodium" only_in 'net/proof/key\.c' '#include [<"]sodium'
+check "only one file includes zlib and libzstd" only_in 'shuffle/source/unpack\.c|tests/shuffle/source/test_unpack\.c' '#include [<"](zlib|zstd)'
+check "only the doctor includes libnuma and libmnl" only_in 'cluster/doctor/' '#include [<"](numa|libmnl/)'
+check "only the codec includes protobuf-c" only_in 'cluster/protocol/codec[a-z_]*\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
 check "every header compiles alone" headers_compile_alone
 check "the manual has every command and every engine option" manual_tells_all
 check "quotes in the manual do not nest" quotes_in_order

@@ -1,0 +1,84 @@
+/* How long each phase of a job may take, and what becomes of a node that takes longer: it is alive, because its heart
+ * beats, but it does not answer, so it is taken for lost. */
+#include "cluster/coordinator/internal.h"
+
+#define FOR_EVER UINT64_MAX
+
+/* FOR_EVER only with a reason. */
+static const uint64_t phase_limit_ns[CLUSTER_PHASE_COUNT] = {
+    /* The job before has its own limits, and a queued job can be cancelled. */
+    [CLUSTER_PHASE_QUEUED] = FOR_EVER,
+    /* Nothing in these two grows with rows: a file system or a kernel hangs. */
+    [CLUSTER_PHASE_RESOLVE] = CLUSTER_RESOLVE_NS,
+    [CLUSTER_PHASE_CONNECT] = CLUSTER_CONNECT_NS,
+    /* Grows with rows where they are made in memory before the clock starts, at a gigabyte a second or so. */
+    [CLUSTER_PHASE_PREPARE] = CLUSTER_PREPARE_NS,
+    /* As long as the rows need: a key that all rows have, or a slow disk, keeps a worker busy for hours without a row
+     * scanned or a byte sent, so no progress is no sign of a fault. What stops for good is seen otherwise: a dead node
+     * by its heart, a cut path by its connections; and the client, who sees the progress, can cancel. */
+    [CLUSTER_PHASE_SURVEY] = FOR_EVER,
+    [CLUSTER_PHASE_BUILD] = FOR_EVER,
+    [CLUSTER_PHASE_PROBE] = FOR_EVER,
+    /* As long as its client asked for, step by step; can be cancelled as well. */
+    [CLUSTER_PHASE_MEASURE] = FOR_EVER,
+    /* What was written is on its way to the disk already; names and a small file remain. */
+    [CLUSTER_PHASE_STAGE] = CLUSTER_COMMIT_NS,
+    /* Cannot be cancelled. */
+    [CLUSTER_PHASE_COMMIT] = CLUSTER_COMMIT_NS,
+    [CLUSTER_PHASE_RELEASE] = CLUSTER_RELEASE_NS,
+    [CLUSTER_PHASE_ABORT] = CLUSTER_RELEASE_NS,
+    /* Nothing is waited for. */
+    [CLUSTER_PHASE_DONE] = FOR_EVER,
+};
+
+bool coordinator_is_ending(const struct coordinator_job *job)
+{
+    return job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_RELEASE;
+}
+
+/* Who stops the coordinator does not wait for slow nodes. */
+uint64_t coordinator_release_ns(const struct cluster_coordinator *c)
+{
+    return c->stopping ? CLUSTER_REPORT_NS : CLUSTER_RELEASE_NS;
+}
+
+uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    uint64_t limit_ns = phase_limit_ns[job->phase];
+    if (c->stopping && (coordinator_is_ending(job) || job->phase == CLUSTER_PHASE_COMMIT))
+        limit_ns = CLUSTER_REPORT_NS;
+    return limit_ns == FOR_EVER ? FOR_EVER : job->phase_since_ns + limit_ns;
+}
+
+static bool is_late(const struct cluster_coordinator *c, uint32_t node, enum cluster_phase phase)
+{
+    const struct run_node *member = &c->run->node[node];
+    if (member->lost)
+        return false;
+    return phase == CLUSTER_PHASE_COMMIT ? coordinator_pending_waits(c, c->run->id, member->node) : !member->answered;
+}
+
+void coordinator_lose_late(struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    const uint64_t id = job->id;
+    const enum cluster_phase phase = job->phase;                                 /* the first loss changes it */
+    if (phase == CLUSTER_PHASE_COMMIT && coordinator_pending_recording(c, id)) { /* nobody's fault but the disk's */
+        coordinator_fail(c, BASE_IO,
+                         "the coordinator's disk does not answer: whether the result is decided is known when it does; "
+                         "if so, it is completed in %s",
+                         job->submit.out);
+        return;
+    }
+    const char *how = "it did not answer in time though it is alive: does a file system hang there?";
+    if (coordinator_is_ending(job))
+        how = "it did not let go of its job in time";
+    else if (phase == CLUSTER_PHASE_PREPARE)
+        how = "it was not ready in time though it is alive: is it short of memory, or does a file system hang there?";
+    else if (phase == CLUSTER_PHASE_CONNECT)
+        how = "it did not say how its connections stand, though it is alive: see its log";
+    for (uint32_t i = 0; c->run && c->run->id == id && i < job->node_count; i++)
+        if (is_late(c, i, phase))
+            coordinator_lose_node(c, job->node[i].node, how);
+}

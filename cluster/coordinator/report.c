@@ -1,0 +1,301 @@
+/* What is told about jobs and nodes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/coordinator/internal.h"
+#include "cluster/coordinator/limit.h"
+
+static double seconds(uint64_t from_ns, uint64_t to_ns)
+{
+    return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
+}
+
+void coordinator_job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
+{
+    const bool join = submit->kind == JOIN_JOB_JOIN;
+    if (submit->kind == JOIN_JOB_BISECT) {
+        snprintf(text, text_bytes, "bisect");
+        return;
+    }
+    snprintf(text, text_bytes, "%s %.80s%s%.80s %s %.60s", join ? "join" : "shuffle",
+             submit->source[0].text ? submit->source[0].text : "", join ? " " : "",
+             join && submit->source[1].text ? submit->source[1].text : "", join ? "on" : "by",
+             submit->on ? submit->on : "");
+}
+
+/* ---- a job's report ---- */
+
+static char *text_of(const char *text)
+{
+    return strdup(text ? text : "");
+}
+
+static bool fill_node(struct cluster_node_report *out, const struct run_node *node)
+{
+    const struct cluster_work *report = &node->report.report;
+    out->name = strdup(node->node->hello.name);
+    out->workers = node->node->hello.worker_count;
+    out->memory_bytes = node->node->hello.memory_bytes;
+    out->engine_decision = text_of(node->report.engine_decision);
+    if (!node->report.has_report)
+        return out->name && out->engine_decision;
+    out->rows = report->sum.rows;
+    out->rows_scanned = report->sum.rows_scanned[0] + report->sum.rows_scanned[1];
+    for (uint32_t i = 0; i < node->report.node_count; i++) {
+        out->bytes_sent += node->report.sent_bytes[i];
+        out->bytes_received += node->report.received_bytes[i];
+    }
+    out->table_rows = report->sum.table_rows;
+    out->table_bytes = report->sum.table_bytes;
+    out->rows_cut = report->sum.rows_cut;
+    out->stitched_bytes = report->sum.stitched_bytes;
+    out->joined_bytes = report->sum.joined_bytes;
+    out->table_copied_bytes = report->sum.table_copied_bytes;
+    out->exchange_seconds = seconds(report->sum.scan_begin_ns, report->sum.stream_end_ns);
+    out->cpu_user_seconds = (double)report->cpu_user_ns / 1e9;
+    out->cpu_system_seconds = (double)report->cpu_system_ns / 1e9;
+    out->busy_seconds = (double)report->busy_ns / 1e9;
+    out->wait_seconds = (double)report->wait_ns / 1e9;
+    out->peak_memory_bytes = report->peak_memory_bytes;
+    out->stalls_frame = report->sum.stalls_frame;
+    out->stalls_output = report->sum.stalls_output;
+    out->stalls_input = report->sum.stalls_input;
+    out->switches_voluntary = report->switches_voluntary;
+    out->switches_involuntary = report->switches_involuntary;
+    out->iowq_workers = report->iowq_workers;
+    out->counters = report->counters;
+    out->facts = report->facts;
+    return out->name && out->engine_decision;
+}
+
+static void add_node(struct cluster_report *report, const struct cluster_node_report *share,
+                     const struct run_node *node)
+{
+    const struct cluster_work *from = &node->report.report;
+    report->rows += share->rows;
+    report->checksum += from->sum.checksum;
+    report->output_bytes += from->sum.output_bytes;
+    report->rows_side[0] += from->sum.rows_scanned[0];
+    report->rows_side[1] += from->sum.rows_scanned[1];
+    report->rows_scanned += share->rows_scanned;
+    report->input_bytes += from->sum.input_bytes[0] + from->sum.input_bytes[1];
+    report->bytes_sent += share->bytes_sent;
+    report->bytes_received += share->bytes_received;
+    report->table_rows += share->table_rows;
+    report->table_bytes += share->table_bytes;
+    report->rows_cut += share->rows_cut;
+    report->stitched_bytes += share->stitched_bytes;
+    report->joined_bytes += share->joined_bytes;
+    report->table_copied_bytes += share->table_copied_bytes;
+    report->cpu_user_seconds += share->cpu_user_seconds;
+    report->cpu_system_seconds += share->cpu_system_seconds;
+    report->workers += share->workers;
+    report->switches_voluntary += share->switches_voluntary;
+    report->switches_involuntary += share->switches_involuntary;
+    report->iowq_workers += share->iowq_workers;
+    if (share->exchange_seconds > report->exchange_seconds)
+        report->exchange_seconds = share->exchange_seconds;
+    report->peak_memory_bytes = base_max_u64(report->peak_memory_bytes, share->peak_memory_bytes);
+#define X(name) report->counters.name += from->counters.name;
+    NET_COUNTER_LIST(X)
+#undef X
+}
+
+/* Engine of the first node that says one: nodes may differ, then the reason of the one that fell back is worth more. */
+static bool fill_engine(struct cluster_report *report, const struct coordinator_job *job)
+{
+    const struct cluster_step *said = NULL;
+    for (uint32_t i = 0; i < job->node_count; i++) {
+        const struct cluster_step *step = &job->node[i].report;
+        if (step->engine && (!said || (step->engine_reason && step->engine_reason[0] && !said->engine_reason[0])))
+            said = step;
+    }
+    report->engine = text_of(said ? said->engine : NULL);
+    report->features = text_of(said ? said->features : NULL);
+    report->engine_reason = text_of(said ? said->engine_reason : NULL);
+    return report->engine && report->features && report->engine_reason;
+}
+
+/* Everything in the report is owned by it. */
+static bool fill_report(const struct cluster_coordinator *c, const struct coordinator_job *job,
+                        struct cluster_report *report)
+{
+    report->error = job->error;
+    report->bad_request = job->bad_request;
+    report->kind = job->submit.kind;
+    report->build_side = job->planned ? job->plan.build : 0;
+    report->seconds = seconds(job->started_ns, c->now_ns);
+    report->spans = job->spans;
+    if (job->phase == CLUSTER_PHASE_RELEASE || job->phase == CLUSTER_PHASE_ABORT) /* told before all let go */
+        report->spans.release_seconds += seconds(job->phase_since_ns, c->now_ns);
+    report->verified = job->planned && job->plan.settings.verify;
+    char words[256] = "";
+    if (job->node_count > 0) {
+        report->node = calloc(job->node_count, sizeof *report->node);
+        report->link = calloc((size_t)job->node_count * job->node_count, sizeof *report->link);
+        if (!report->node || !report->link)
+            return false;
+        report->node_count = job->node_count;
+    }
+    bool whole = job->error.status == BASE_OK && job->node_count > 0 && job->submit.kind != JOIN_JOB_BISECT;
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        if (!fill_node(&report->node[i], &job->node[i]))
+            return false;
+        add_node(report, &report->node[i], &job->node[i]);
+        whole &= job->node[i].report.has_report;
+        for (uint32_t to = 0; to < job->node[i].report.node_count; to++)
+            report->link[i * report->node_count + to] = job->node[i].report.sent_bytes[to];
+    }
+    report->limit = whole ? cluster_limit_find(report, words, sizeof words) : CLUSTER_LIMIT_NONE;
+    report->limit_words = text_of(words);
+    return report->limit_words && coordinator_reject_report(job, report) && fill_engine(report, job);
+}
+
+void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_job *job)
+{
+    if (!job->client)
+        return;
+    struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, job->client);
+    action->message.kind = CLUSTER_MESSAGE_REPORT;
+    action->message.job = job->id;
+    action->owned = true;
+    if (!fill_report(c, job, &action->message.report))
+        c->broken = true;
+}
+
+static uint64_t rows_expected(const struct join_plan *plan)
+{
+    uint64_t rows = 0;
+    for (uint32_t side = 0; side < plan->sides; side++)
+        rows += join_plan_relation_rows(&plan->side[side].relation);
+    return rows;
+}
+
+void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator_job *job)
+{
+    if (!job->client || !job->submit.progress || !job->planned ||
+        c->now_ns < job->progress_ns + COORDINATOR_PROGRESS_NS)
+        return;
+    job->progress_ns = c->now_ns;
+    struct cluster_progress *progress = &coordinator_send(c, job->client, CLUSTER_MESSAGE_PROGRESS, job->id)->progress;
+    progress->phase = job->phase;
+    for (uint32_t i = 0; i < job->node_count; i++)
+        progress->rows_scanned += job->node[i].progress_rows;
+    progress->rows_expected = rows_expected(&job->plan);
+    progress->seconds = seconds(job->started_ns, c->now_ns);
+}
+
+/* ---- lists ---- */
+
+void coordinator_remember(struct cluster_coordinator *c, const struct coordinator_job *job)
+{
+    struct coordinator_entry *entry = &c->history[c->history_count++ % COORDINATOR_HISTORY_MAX];
+    memset(entry, 0, sizeof *entry);
+    entry->job = job->id;
+    entry->kind = job->submit.kind;
+    entry->state = job->error.status == BASE_OK          ? CLUSTER_JOB_SUCCEEDED
+                   : job->error.status == BASE_CANCELLED ? CLUSTER_JOB_CANCELLED
+                                                         : CLUSTER_JOB_FAILED;
+    coordinator_job_words(&job->submit, entry->words, sizeof entry->words);
+    snprintf(entry->error, sizeof entry->error, "%.255s", job->error.text);
+    for (uint32_t i = 0; i < job->node_count && job->error.status == BASE_OK; i++)
+        entry->rows += job->node[i].report.report.sum.rows;
+    entry->since_ns = job->started_ns;
+    entry->until_ns = c->now_ns;
+}
+
+static bool node_runs(const struct cluster_coordinator *c, const struct coordinator_node *node)
+{
+    for (uint32_t i = 0; c->run && i < c->run->node_count; i++)
+        if (c->run->node[i].node == node && !c->run->node[i].lost)
+            return true;
+    return false;
+}
+
+static bool fill_node_entry(const struct cluster_coordinator *c, const struct coordinator_node *node,
+                            struct cluster_node_entry *entry)
+{
+    char address[64] = "";
+    if (node->hello.worker_count)
+        net_address_format(&node->hello.worker[0], address);
+    entry->name = strdup(node->hello.name);
+    entry->state = !node->peer ? CLUSTER_NODE_MISSING : node_runs(c, node) ? CLUSTER_NODE_RUNNING : CLUSTER_NODE_IDLE;
+    entry->address = strdup(address);
+    entry->workers = node->hello.worker_count;
+    entry->memory_bytes = node->hello.memory_bytes;
+    entry->pid = node->hello.pid;
+    entry->engine = text_of(node->hello.engine);
+    entry->features = text_of(node->hello.features);
+    entry->engine_reason = text_of(node->hello.engine_reason);
+    entry->placement = text_of(node->hello.placement);
+    entry->seconds = seconds(node->heard_ns, c->now_ns);
+    return entry->name && entry->address && entry->engine && entry->features && entry->engine_reason &&
+           entry->placement;
+}
+
+void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer)
+{
+    struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, peer);
+    action->message.kind = CLUSTER_MESSAGE_NODES;
+    action->owned = true;
+    struct cluster_nodes *nodes = &action->message.nodes;
+    nodes->nodes_expected = c->config.nodes_expected;
+    if (!c->node_count)
+        return;
+    nodes->entry = calloc(c->node_count, sizeof *nodes->entry);
+    if (!nodes->entry) {
+        c->broken = true;
+        return;
+    }
+    nodes->count = c->node_count;
+    for (uint32_t i = 0; i < c->node_count; i++)
+        if (!fill_node_entry(c, c->node[i], &nodes->entry[i]))
+            c->broken = true;
+}
+
+static void entry_of_job(const struct cluster_coordinator *c, const struct coordinator_job *job,
+                         struct cluster_job_entry *entry)
+{
+    char words[192];
+    coordinator_job_words(&job->submit, words, sizeof words);
+    entry->job = job->id;
+    entry->kind = job->submit.kind;
+    entry->state = job == c->run ? CLUSTER_JOB_RUNNING : CLUSTER_JOB_QUEUED;
+    entry->phase = job->phase;
+    entry->words = strdup(words);
+    entry->error = text_of(job->error.text);
+    entry->seconds = seconds(job == c->run ? job->started_ns : job->submitted_ns, c->now_ns);
+}
+
+void coordinator_jobs_send(struct cluster_coordinator *c, uint64_t peer)
+{
+    struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, peer);
+    action->message.kind = CLUSTER_MESSAGE_JOBS;
+    action->owned = true;
+    struct cluster_jobs *jobs = &action->message.jobs;
+    const uint64_t kept = base_min_u64(c->history_count, COORDINATOR_HISTORY_MAX);
+    jobs->entry = calloc(kept + c->queue_count + 1, sizeof *jobs->entry);
+    if (!jobs->entry) {
+        c->broken = true;
+        return;
+    }
+    for (uint64_t i = c->history_count - kept; i < c->history_count; i++) {
+        const struct coordinator_entry *from = &c->history[i % COORDINATOR_HISTORY_MAX];
+        jobs->entry[jobs->count++] = (struct cluster_job_entry){.job = from->job,
+                                                                .kind = from->kind,
+                                                                .state = from->state,
+                                                                .phase = CLUSTER_PHASE_DONE,
+                                                                .words = text_of(from->words),
+                                                                .error = text_of(from->error),
+                                                                .rows = from->rows,
+                                                                .seconds = seconds(from->since_ns, from->until_ns)};
+    }
+    if (c->run)
+        entry_of_job(c, c->run, &jobs->entry[jobs->count++]);
+    for (const struct coordinator_job *job = c->queue; job; job = job->next)
+        entry_of_job(c, job, &jobs->entry[jobs->count++]);
+    for (uint32_t i = 0; i < jobs->count; i++)
+        if (!jobs->entry[i].words || !jobs->entry[i].error)
+            c->broken = true;
+}

@@ -1,0 +1,601 @@
+/* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., STAGE, COMMIT,
+ * PUBLISH, RELEASE) and each is passed on at once; what the crew answers is passed back. RELEASE may come at any time.
+ * Whatever fails on the way is told as FAILED, and then this node only waits for RELEASE.
+ *
+ * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned
+ * before it was staged. Once staged, they are durable and the coordinator may have decided to keep them: then only its
+ * word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect. */
+#include "cluster/node/job.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+static void say(struct node_job *job, struct cluster_message *message)
+{
+    if (!message->job)
+        message->job = job->id;
+    job->send(job->send_context, message);
+}
+
+static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
+{
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
+    say(job, &message);
+}
+
+static void say_simple(struct node_job *job, enum cluster_message_kind kind, uint64_t id)
+{
+    struct cluster_message message = {.kind = kind, .job = id};
+    say(job, &message);
+}
+
+/* ---- output ---- */
+
+static enum base_status on_stage(struct node_job *job, const struct cluster_stage *stage, struct base_error *error)
+{
+    job->looking = false; /* all nodes have finished */
+    if (!job->finished)
+        return base_error_set(error, BASE_PROTOCOL, "told to sync an output that is not finished");
+    const enum base_status status = node_output_stage(&job->outputs, job->id, stage->text, error);
+    if (status == BASE_OK)
+        say_simple(job, CLUSTER_MESSAGE_STAGED, job->id);
+    return status;
+}
+
+static void on_commit(struct node_job *job, uint64_t id, const struct cluster_commit *commit)
+{
+    struct base_error error;
+    if (node_output_commit(&job->outputs, id, commit, &error) == BASE_OK)
+        say_simple(job, CLUSTER_MESSAGE_COMMITTED, id);
+    else
+        say_failed(job, id, &error);
+}
+
+static void on_publish(struct node_job *job, uint64_t id, const struct cluster_publish *publish)
+{
+    struct base_error error;
+    if (node_output_publish(publish, &error) == BASE_OK)
+        say_simple(job, CLUSTER_MESSAGE_PUBLISHED, id);
+    else
+        say_failed(job, id, &error);
+}
+
+/* ---- resolve ---- */
+
+static void found_free(struct node_job *job)
+{
+    shuffle_relation_free(&job->found.relation[0]);
+    shuffle_relation_free(&job->found.relation[1]);
+}
+
+static void resolve_end(struct node_job *job, enum base_status status, struct cluster_resolved *found,
+                        const struct base_error *error)
+{
+    if (status != BASE_OK) {
+        say_failed(job, job->id, error);
+        return;
+    }
+    job->found = *found; /* the plan's files are compared with them */
+    struct cluster_message answer = {.kind = CLUSTER_MESSAGE_RESOLVED, .resolved = job->found};
+    say(job, &answer);
+}
+
+static enum base_status on_resolve(struct node_job *job, uint64_t id, struct cluster_resolve *resolve,
+                                   struct base_error *error)
+{
+    if (job->id)
+        return base_error_set(error, BASE_PROTOCOL, "told of job %llu while job %llu is not over",
+                              (unsigned long long)id, (unsigned long long)job->id);
+    job->id = id;
+    struct cluster_resolved found = {.relation_count = 0};
+    struct base_error why;
+    if (resolve->source_count == 0) {
+        cluster_card_find(&cluster_crew_addresses(job->crew)[0], &found.card);
+        resolve_end(job, BASE_OK, &found, NULL);
+    } else if (node_resolve_start(id, resolve, job->resolve_fd, &job->resolve, &why) != BASE_OK) {
+        resolve_end(job, why.status, &found, &why);
+    }
+    return BASE_OK;
+}
+
+void node_job_resolved(struct node_job *job)
+{
+    uint64_t count;
+    if (read(job->resolve_fd, &count, sizeof count) < 0)
+        return;
+    if (!job->resolve || !node_resolve_ended(job->resolve))
+        return; /* woken by one of a job before */
+    struct cluster_resolved found = {.relation_count = 0};
+    struct base_error why;
+    const enum base_status status = node_resolve_finish(job->resolve, &found, &why);
+    job->resolve = NULL;
+    resolve_end(job, status, &found, &why);
+}
+
+/* ---- prepare ---- */
+
+static enum base_status keep_side(struct node_side *side, const struct shuffle_relation *relation, uint64_t capacity,
+                                  bool survey, struct base_error *error)
+{
+    side->capacity = capacity;
+    side->survey = survey;
+    side->generated = relation->placement == SHUFFLE_GENERATED;
+    side->rows = relation->generator.rows;
+    side->file_count = relation->file_count;
+    side->file_bytes = calloc((size_t)relation->file_count + 1, sizeof *side->file_bytes);
+    if (!side->file_bytes)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        side->file_bytes[i] = relation->file[i].bytes;
+    return BASE_OK;
+}
+
+/* What of the plan is needed after the crew has taken it. */
+static enum base_status keep_plan(struct node_job *job, const struct cluster_prepare *prepare, struct base_error *error)
+{
+    const struct join_plan *plan = prepare->plan;
+    const struct join_node *self = &plan->node[prepare->node];
+    if (strcmp(self->name, job->node_name) != 0 || self->count != job->workers)
+        return base_error_set(error, BASE_PROTOCOL, "the plan takes this node for %s with %u workers", self->name,
+                              self->count);
+    job->node = calloc(plan->node_count, sizeof *job->node);
+    if (!job->node)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    memcpy(job->node, plan->node, plan->node_count * sizeof *job->node);
+    job->node_count = plan->node_count;
+    job->address = calloc(plan->workers, sizeof *job->address);
+    if (!job->address)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
+    memcpy(job->address, plan->address, plan->workers * sizeof *job->address);
+    job->address_count = plan->workers;
+    job->sides = plan->sides;
+    for (uint32_t side = 0; side < plan->sides; side++) {
+        const enum base_status status = keep_side(&job->side[side], &plan->side[side].relation,
+                                                  prepare->morsel_capacity[side], prepare->survey[side], error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return BASE_OK;
+}
+
+static enum base_status on_prepare(struct node_job *job, struct cluster_prepare *prepare, struct base_error *error)
+{
+    if (job->prepared || job->node)
+        return base_error_set(error, BASE_PROTOCOL, "told twice to prepare");
+    enum base_status status = keep_plan(job, prepare, error);
+    for (uint32_t side = 0; side < job->sides && status == BASE_OK; side++)
+        status = node_resolve_recall(&job->found.relation[side], &prepare->plan->side[side].relation, error);
+    found_free(job);
+    if (status == BASE_OK)
+        status = node_output_begin(&job->outputs, prepare->plan, prepare->plan->node[prepare->node].first,
+                                   prepare->plan->node[prepare->node].count, error);
+    if (status != BASE_OK)
+        return status;
+    const uint32_t first = prepare->plan->node[prepare->node].first;
+    status = cluster_crew_prepare(job->crew, prepare->plan, first, prepare->morsel_capacity, prepare->survey, error);
+    job->prepared = status == BASE_OK;
+    return status;
+}
+
+/* ---- morsels ---- */
+
+/* Morsels come from outside: they must lie in the relation. */
+static enum base_status check_lend(const struct node_job *job, const struct cluster_lend *lend,
+                                   struct base_error *error)
+{
+    const struct node_side *side = &job->side[lend->side];
+    if (lend->side >= job->sides && lend->count > 0)
+        return base_error_set(error, BASE_PROTOCOL, "morsels of a side that the job does not have");
+    for (uint64_t i = 0; i < lend->count; i++) {
+        const struct shuffle_morsel *morsel = &lend->morsel[i];
+        const bool inside = side->generated
+                                ? morsel->end <= side->rows
+                                : morsel->file < side->file_count && morsel->end <= side->file_bytes[morsel->file];
+        if (!inside || morsel->index >= side->capacity)
+            return base_error_set(error, BASE_PROTOCOL, "a morsel outside of its relation");
+    }
+    return BASE_OK;
+}
+
+static enum base_status on_lend(struct node_job *job, const struct cluster_lend *lend, struct base_error *error)
+{
+    const enum base_status status = check_lend(job, lend, error);
+    return status == BASE_OK ? cluster_crew_lend(job->crew, lend->side, lend->morsel, lend->count, lend->end, error)
+                             : status;
+}
+
+static enum base_status on_survey_side(struct node_job *job, uint32_t side, const struct cluster_lend *lend,
+                                       struct base_error *error)
+{
+    struct node_side *of = &job->side[side];
+    if (!of->survey)
+        return BASE_OK;
+    if (lend->side != side || of->survey_index)
+        return base_error_set(error, BASE_PROTOCOL, "a survey that was not announced");
+    enum base_status status = check_lend(job, lend, error);
+    if (status != BASE_OK)
+        return status;
+    of->survey_index = calloc(lend->count + 1, sizeof *of->survey_index);
+    if (!of->survey_index)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for a survey");
+    of->survey_count = lend->count;
+    for (uint64_t i = 0; i < lend->count; i++)
+        of->survey_index[i] = lend->morsel[i].index;
+    return cluster_crew_lend_survey(job->crew, side, lend->morsel, lend->count, true, error);
+}
+
+static enum base_status on_survey(struct node_job *job, const struct cluster_survey *survey, struct base_error *error)
+{
+    for (uint32_t side = 0; side < job->sides; side++) {
+        const enum base_status status = on_survey_side(job, side, &survey->lend[side], error);
+        if (status != BASE_OK)
+            return status;
+    }
+    return cluster_crew_survey(job->crew, error);
+}
+
+static void say_surveyed(struct node_job *job)
+{
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_SURVEYED;
+    struct shuffle_survey *survey[2] = {NULL, NULL};
+    const uint32_t sides = job->sides;
+    BASE_ASSERT(sides <= 2);
+    bool complete = true;
+    for (uint32_t side = 0; side < sides; side++) {
+        const struct node_side *of = &job->side[side];
+        struct shuffle_survey *found = calloc(of->survey_count + 1, sizeof *found);
+        message.surveyed.survey[side] = survey[side] = found;
+        message.surveyed.count[side] = of->survey_count;
+        complete &= found != NULL;
+        for (uint64_t i = 0; found && i < of->survey_count; i++) {
+            found[i] = *cluster_crew_surveyed(job->crew, side, of->survey_index[i]);
+            found[i].index = of->survey_index[i];
+        }
+    }
+    struct base_error error;
+    if (complete)
+        say(job, &message);
+    else if (base_error_set(&error, BASE_NO_MEMORY, "no memory for the result of a survey") != BASE_OK)
+        say_failed(job, job->id, &error);
+    free(survey[0]);
+    free(survey[1]);
+}
+
+/* ---- steps and ends ---- */
+
+/* Says of a step what was left out of the input up to it. */
+static void fill_rejects(const struct node_job *job, struct cluster_step *step)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        step->rejects[side] = (struct shuffle_rejects *)(uintptr_t)cluster_crew_rejects(job->crew, side);
+}
+
+/* A step that carries what this node's share came to, of a job that was prepared. Borrows bytes and engine. */
+static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes,
+                      struct cluster_crew_engine *engine, struct cluster_step *step)
+{
+    cluster_crew_engine(job->crew, engine);
+    step->step = reached;
+    step->has_report = true;
+    step->node_count = job->node_count;
+    step->engine = engine->name;
+    step->features = engine->features;
+    step->engine_reason = engine->reason;
+    step->engine_decision = engine->decision;
+    step->sent_bytes = bytes;
+    step->received_bytes = bytes + job->node_count;
+    fill_rejects(job, step);
+    cluster_crew_work(job->crew, &step->report, step->sent_bytes, step->received_bytes);
+}
+
+static void say_finished(struct node_job *job)
+{
+    struct cluster_crew_engine engine;
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_STEP;
+    uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
+    struct base_error error;
+    if (bytes) {
+        fill_step(job, JOIN_STEP_FINISHED, bytes, &engine, &message.step);
+        say(job, &message);
+    } else {
+        base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
+        say_failed(job, job->id, &error);
+    }
+    free(bytes);
+}
+
+/* False: the kernel does not tell; *sum is then zero. */
+static bool look_at_paths(const struct node_job *job, struct cluster_path_sum *sum)
+{
+    *sum = (struct cluster_path_sum){0};
+    struct base_error unseen;
+    return job->paths && cluster_path_watch_sum(job->paths, cluster_crew_addresses(job->crew), job->workers,
+                                                job->address, job->address_count, sum, &unseen) == BASE_OK;
+}
+
+static enum base_status on_measure(struct node_job *job, struct cluster_measure *order, struct base_error *error)
+{
+    struct base_error unseen;
+    if (!job->paths && cluster_path_watch_open(&job->paths, &unseen) != BASE_OK)
+        base_log_debug("retransmits are not counted: %s", unseen.text);
+    look_at_paths(job, &job->before);
+    cluster_host_time(&job->host_before);
+    return cluster_crew_measure(job->crew, order, error);
+}
+
+/* A connection that broke meanwhile took what it had counted along: its job is about to fail. */
+static uint64_t counted_since(uint64_t before, uint64_t after)
+{
+    return after > before ? after - before : 0;
+}
+
+static void say_measured(struct node_job *job)
+{
+    struct cluster_path_sum after;
+    const bool known = look_at_paths(job, &after);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
+    message.measured.retransmits = known ? counted_since(job->before.retransmits, after.retransmits) : UINT64_MAX;
+    struct cluster_host_time host;
+    cluster_host_time(&host);
+    message.measured.host_busy_permille = cluster_host_busy_permille(&job->host_before, &host);
+    message.measured.host_processors = host.processors;
+    message.measured.mtu = after.mtu;
+    message.measured.segment_bytes = after.segment_bytes;
+    say(job, &message);
+}
+
+static void forget(struct node_job *job)
+{
+    node_resolve_abandon(job->resolve);
+    job->resolve = NULL;
+    found_free(job);
+    if (job->paths)
+        cluster_path_watch_close(job->paths);
+    job->paths = NULL;
+    for (uint32_t side = 0; side < 2; side++) {
+        free(job->side[side].file_bytes);
+        free(job->side[side].survey_index);
+        memset(&job->side[side], 0, sizeof job->side[side]);
+    }
+    free(job->node);
+    free(job->address);
+    job->node = NULL;
+    job->address = NULL;
+    job->node_count = job->address_count = job->sides = 0;
+    job->prepared = job->releasing = job->finished = job->running = job->looking = job->abort = false;
+    job->id = 0;
+}
+
+/* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
+static void closed(struct node_job *job, bool ran)
+{
+    struct cluster_crew_engine engine;
+    struct cluster_message message;
+    memset(&message, 0, sizeof message);
+    message.kind = CLUSTER_MESSAGE_CLOSED;
+    message.job = job->id;
+    message.step.step = JOIN_STEP_CLOSED;
+    uint64_t *bytes = ran ? calloc(2 * (size_t)job->node_count, sizeof *bytes) : NULL;
+    if (bytes)
+        fill_step(job, JOIN_STEP_CLOSED, bytes, &engine, &message.step);
+    if (job->abort) /* else what was not committed stays until its decision is heard */
+        node_output_abort(&job->outputs, job->id, base_clock_now_ns());
+    forget(job);
+    say(job, &message);
+    free(bytes);
+}
+
+static void release(struct node_job *job, bool abort)
+{
+    job->abort |= abort; /* also when the decision turns out not to be recorded after all */
+    if (job->releasing)
+        return;
+    job->releasing = true;
+    job->running = job->looking = false;
+    if (job->prepared)
+        cluster_crew_release(job->crew, abort); /* -> CLOSED */
+    else
+        closed(job, false);
+}
+
+static void on_release(struct node_job *job, uint64_t id, const struct cluster_release *order)
+{
+    if (job->id == id) {
+        release(job, order->abort);
+        return;
+    }
+    if (order->abort)
+        node_output_abort(&job->outputs, id, base_clock_now_ns());
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = JOIN_STEP_CLOSED}};
+    say(job, &message);
+}
+
+void node_job_abandon(struct node_job *job)
+{
+    if (job->id)
+        release(job, !node_output_staged(&job->outputs, job->id));
+}
+
+void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event)
+{
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_LOW, .low = {.side = event->side}};
+    if (event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED) {
+        job->prepared = false;
+        if (job->releasing)
+            closed(job, true);
+        return;
+    }
+    if (!job->prepared || (job->releasing && event->kind != CLUSTER_CREW_FAILED))
+        return;
+    if (event->kind == CLUSTER_CREW_FAILED) {
+        /* Also while aborting: others may have told first how they felt it, and this is why. */
+        job->running = job->looking = false;
+        base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
+        say_failed(job, job->id, &event->error);
+    } else if (event->kind == CLUSTER_CREW_FAULT) {
+        struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
+                                        .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
+        base_log_warn("job %llu: %s", (unsigned long long)job->id, event->error.text);
+        say(job, &fault);
+    } else if (event->kind == CLUSTER_CREW_LOW) {
+        say(job, &message);
+    } else if (event->step == JOIN_STEP_SURVEYED) {
+        say_surveyed(job);
+    } else if (event->step == JOIN_STEP_MEASURED) {
+        say_measured(job);
+    } else if (event->step == JOIN_STEP_FINISHED) {
+        job->running = false;
+        job->finished = true;
+        say_finished(job);
+    } else {
+        struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
+        if (event->step == JOIN_STEP_SEALED)
+            fill_rejects(job, &step.step);
+        say(job, &step);
+    }
+}
+
+void node_job_progress(struct node_job *job)
+{
+    if (!job->running)
+        return;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_NODE_PROGRESS,
+                                      .node_progress = {.rows = cluster_crew_progress_rows(job->crew)}};
+    say(job, &message);
+}
+
+static bool same_host(const struct net_address *a, const struct net_address *b)
+{
+    if (a->any.sa_family != b->any.sa_family)
+        return false;
+    if (a->any.sa_family == AF_INET6)
+        return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
+    return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
+}
+
+/* The node whose worker is at the other end. Connections that the other end made come from a port of no worker: then
+ * the host says it. */
+static const char *node_at(const struct node_job *job, const struct net_address *peer)
+{
+    for (uint32_t n = 0; n < job->node_count; n++)
+        if (same_host(peer, &job->address[job->node[n].first]))
+            return job->node[n].name;
+    return "another node";
+}
+
+void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
+{
+    if (!job->looking)
+        return;
+    bool cut;
+    struct net_address peer;
+    struct base_error error;
+    const enum base_status status = cluster_path_watch_look(watch, cluster_crew_addresses(job->crew), job->workers,
+                                                            job->address, job->address_count, &cut, &peer, &error);
+    if (status != BASE_OK) {
+        base_log_debug("%s", error.text);
+        return;
+    }
+    if (!cut)
+        return;
+    char text[64];
+    net_address_format(&peer, text);
+    job->running = job->looking = false;
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CUT};
+    base_error_set(&message.cut.error, BASE_TIMEOUT,
+                   "the path to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
+                   "cables, switches and packet filters between them",
+                   node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
+    base_log_warn("job %llu: %s", (unsigned long long)job->id, message.cut.error.text);
+    say(job, &message);
+}
+
+static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
+{
+    if (order->pass >= job->sides)
+        return base_error_set(error, BASE_PROTOCOL, "told to start pass %u of %u", order->pass + 1, job->sides);
+    enum base_status status = on_lend(job, &order->lend, error);
+    if (status == BASE_OK)
+        status = cluster_crew_start(job->crew, order->pass, error);
+    job->running = job->looking = status == BASE_OK;
+    return status;
+}
+
+/* Orders that need the job to be prepared. */
+static enum base_status crew_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
+{
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_SURVEY:
+        return on_survey(job, &message->survey, error);
+    case CLUSTER_MESSAGE_CONNECT:
+        return cluster_crew_connect(job->crew, error);
+    case CLUSTER_MESSAGE_START:
+        return start(job, &message->start, error);
+    case CLUSTER_MESSAGE_HALT:
+        return cluster_crew_halt(job->crew, message->halt.side, message->halt.morsel, error);
+    case CLUSTER_MESSAGE_LEND:
+        return on_lend(job, &message->lend, error);
+    case CLUSTER_MESSAGE_STAGE:
+        return on_stage(job, &message->stage, error);
+    case CLUSTER_MESSAGE_MEASURE:
+        return on_measure(job, &message->measure, error);
+    default:
+        return base_error_set(error, BASE_PROTOCOL, "%s is no order to a node", cluster_message_name(message->kind));
+    }
+}
+
+enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
+{
+    switch (message->kind) {
+    case CLUSTER_MESSAGE_RESOLVE:
+        return on_resolve(job, message->job, &message->resolve, error);
+    case CLUSTER_MESSAGE_RELEASE:
+        on_release(job, message->job, &message->release);
+        return BASE_OK;
+    case CLUSTER_MESSAGE_COMMIT:
+        on_commit(job, message->job, &message->commit);
+        return BASE_OK;
+    case CLUSTER_MESSAGE_PUBLISH:
+        on_publish(job, message->job, &message->publish);
+        return BASE_OK;
+    default:
+        break;
+    }
+    if (!job->id || message->job != job->id)
+        return base_error_set(error, BASE_PROTOCOL, "%s for job %llu, which is not this node's",
+                              cluster_message_name(message->kind), (unsigned long long)message->job);
+    if (job->releasing)
+        return BASE_OK;
+    struct base_error why;
+    enum base_status status;
+    if (message->kind == CLUSTER_MESSAGE_PREPARE)
+        status = on_prepare(job, &message->prepare, &why);
+    else if (!job->prepared)
+        status =
+            base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared", cluster_message_name(message->kind));
+    else
+        status = crew_order(job, message, &why);
+    if (status != BASE_OK)
+        say_failed(job, job->id, &why);
+    return BASE_OK;
+}
+
+bool node_job_idle(const struct node_job *job)
+{
+    return job->id == 0;
+}
+
+void node_job_close(struct node_job *job)
+{
+    forget(job);
+    node_output_close(&job->outputs);
+}

@@ -1,0 +1,577 @@
+/* The codec's part for relations and plans. A plan that passes can be run: its columns, keys, items, node map and
+ * settings refer only to what is there. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/protocol/codec_wire.h"
+#include "cluster/protocol/millrace.pb-c.h"
+
+enum {
+    PLAN_FRAME_BYTES_MIN = 4 << 10,
+    PLAN_FRAME_BYTES_MAX = 1 << 20,
+    PLAN_FRAMES_PER_LANE_MAX = 1024,
+    PLAN_CHUNK_BYTES_MAX = 64 << 20,
+    PLAN_CHUNKS_MAX = 1 << 15
+};
+
+Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings)
+{
+    Wire__Settings *wire = wire_take(scratch, 1, sizeof *wire);
+    if (!wire)
+        return NULL;
+    wire__settings__init(wire);
+    char *engine = wire_take(scratch, NET_CHOICE_TEXT_BYTES, 1);
+    char *socket = wire_take(scratch, NET_SOCKET_TEXT_BYTES, 1);
+    if (!engine || !socket)
+        return NULL;
+    net_engine_choice_format(&settings->engine, engine);
+    wire->engine = wire_bytes(engine);
+    net_socket_settings_format(&settings->socket, socket);
+    wire->socket = wire_bytes(socket);
+    wire->verify = settings->verify;
+    wire->frame_bytes = settings->frame_bytes;
+    wire->frames_per_lane = settings->frames_per_lane;
+    wire->recv_chunk_bytes = settings->recv_chunk_bytes;
+    wire->recv_chunk_count = settings->recv_chunk_count;
+    wire->morsel_bytes = settings->morsel_bytes;
+    return wire;
+}
+
+static void get_engine(struct wire_reader *reader, struct ProtobufCBinaryData data, struct net_engine_choice *choice)
+{
+    struct base_error error = {0};
+    char *text = wire_text(reader, "engine", data, NET_CHOICE_TEXT_BYTES);
+    if (text != NULL && *text != '\0' && net_engine_choice_parse(text, choice, &error) != BASE_OK)
+        wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
+    free(text);
+}
+
+static void get_socket(struct wire_reader *reader, struct ProtobufCBinaryData data,
+                       struct net_socket_settings *settings)
+{
+    struct base_error error = {0};
+    char *text = wire_text(reader, "socket settings", data, NET_SOCKET_TEXT_BYTES);
+    if (text != NULL && net_socket_settings_parse(text, settings, &error) != BASE_OK)
+        wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
+    free(text);
+}
+
+void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, struct join_settings *settings)
+{
+    if (!wire_there(reader, "settings", wire))
+        return;
+    get_engine(reader, wire->engine, &settings->engine);
+    settings->verify = wire->verify;
+    settings->frame_bytes = wire_below(reader, "frame bytes", wire->frame_bytes, PLAN_FRAME_BYTES_MAX + 1);
+    settings->frames_per_lane =
+        wire_below(reader, "frames per lane", wire->frames_per_lane, PLAN_FRAMES_PER_LANE_MAX + 1);
+    settings->recv_chunk_bytes =
+        wire_below(reader, "receive chunk bytes", wire->recv_chunk_bytes, PLAN_CHUNK_BYTES_MAX + 1);
+    settings->recv_chunk_count = wire_below(reader, "receive chunks", wire->recv_chunk_count, PLAN_CHUNKS_MAX + 1);
+    get_socket(reader, wire->socket, &settings->socket);
+    settings->morsel_bytes = wire->morsel_bytes;
+    if (wire->frame_bytes && wire->frame_bytes < PLAN_FRAME_BYTES_MIN)
+        wire_refuse(reader, BASE_PROTOCOL, "frames of %u bytes, at least %d are needed", wire->frame_bytes,
+                    PLAN_FRAME_BYTES_MIN);
+}
+
+static Wire__Field **put_schema(struct wire_scratch *scratch, const struct shuffle_schema *schema)
+{
+    Wire__Field **list = wire_take(scratch, schema->count, sizeof(Wire__Field *));
+    Wire__Field *item = wire_take(scratch, schema->count, sizeof *item);
+    if (!list || !item)
+        return NULL;
+    for (uint32_t i = 0; i < schema->count; i++) {
+        const struct shuffle_field *field = &schema->field[i];
+        wire__field__init(&item[i]);
+        item[i].name = wire_bytes(field->name);
+        item[i].type = field->type;
+        item[i].nullable = field->nullable;
+        item[i].precision = field->precision;
+        item[i].scale = field->scale;
+        item[i].width = field->width;
+        item[i].inferred = field->inferred;
+        list[i] = &item[i];
+    }
+    return list;
+}
+
+static uint32_t field_width(const Wire__Field *wire)
+{
+    static const uint32_t widths[] = {
+#define X(name, text, width) width,
+        SHUFFLE_TYPE_LIST(X)
+#undef X
+    };
+    if (wire->type == SHUFFLE_FIXED)
+        return wire->width;
+    return shuffle_type_variable((enum shuffle_type)wire->type) ? 4 : widths[wire->type];
+}
+
+static void get_field(struct wire_reader *reader, const Wire__Field *wire, struct shuffle_field *field)
+{
+    memset(field, 0, sizeof *field);
+    if (wire->name.len == 0 || wire->name.len > SHUFFLE_NAME_BYTES_MAX || memchr(wire->name.data, 0, wire->name.len)) {
+        wire_refuse(reader, BASE_PROTOCOL, "a column's name is malformed");
+        return;
+    }
+    memcpy(field->name, wire->name.data, wire->name.len);
+    field->type = (enum shuffle_type)wire_below(reader, "column type", wire->type, SHUFFLE_TYPE_COUNT);
+    if (reader->failed)
+        return;
+    field->nullable = wire->nullable;
+    field->inferred = wire->inferred;
+    field->width = field_width(wire);
+    if (field->width == 0 || field->width != wire->width || field->width > SHUFFLE_ROW_BYTES_MAX)
+        wire_refuse(reader, BASE_PROTOCOL, "column \"%s\" is %u bytes wide", field->name, wire->width);
+    if (field->type != SHUFFLE_DECIMAL)
+        return;
+    if (wire->precision < 1 || wire->precision > SHUFFLE_DECIMAL_DIGITS_MAX || wire->scale > wire->precision) {
+        wire_refuse(reader, BASE_PROTOCOL, "column \"%s\" is decimal(%u,%u)", field->name, wire->precision,
+                    wire->scale);
+        return;
+    }
+    field->precision = (uint8_t)wire->precision;
+    field->scale = (uint8_t)wire->scale;
+}
+
+static void get_schema(struct wire_reader *reader, Wire__Field **wire, size_t count, struct shuffle_schema *schema)
+{
+    if (count > SHUFFLE_COLUMNS_MAX)
+        wire_refuse(reader, BASE_PROTOCOL, "%zu columns, at most %d are allowed", count, SHUFFLE_COLUMNS_MAX);
+    for (size_t i = 0; i < count && !reader->failed; i++) {
+        struct shuffle_field field;
+        get_field(reader, wire[i], &field);
+        struct base_error error;
+        if (!reader->failed && shuffle_schema_append(schema, &field, &error) != BASE_OK)
+            wire_refuse(reader, error.status == BASE_NO_MEMORY ? BASE_NO_MEMORY : BASE_PROTOCOL, "%s", error.text);
+    }
+}
+
+static Wire__Generator *put_generator(struct wire_scratch *scratch, const struct shuffle_generator *generator)
+{
+    Wire__Generator *wire = wire_take(scratch, 1, sizeof *wire);
+    if (!wire)
+        return NULL;
+    wire__generator__init(wire);
+    wire->rows = generator->rows;
+    wire->row_bytes = generator->row_bytes;
+    wire->keys = generator->keys;
+    wire->key_count = generator->key_count;
+    wire->zipf_exponent = generator->zipf_exponent;
+    wire->seed = generator->seed;
+    wire->preload = generator->preload;
+    return wire;
+}
+
+static void get_generator(struct wire_reader *reader, const Wire__Generator *wire, struct shuffle_generator *generator)
+{
+    if (!wire_there(reader, "generator", wire))
+        return;
+    generator->rows = wire->rows;
+    generator->row_bytes = wire->row_bytes;
+    generator->keys =
+        (enum shuffle_key_distribution)wire_below(reader, "key distribution", wire->keys, SHUFFLE_KEYS_STRIDE + 1);
+    generator->key_count = wire->key_count;
+    generator->zipf_exponent = wire->zipf_exponent;
+    generator->seed = wire->seed;
+    generator->preload = wire->preload;
+    const bool keyed = generator->keys == SHUFFLE_KEYS_UNIFORM || generator->keys == SHUFFLE_KEYS_ZIPF;
+    const bool zipf_bad =
+        generator->keys == SHUFFLE_KEYS_ZIPF && !(generator->zipf_exponent > 0 && generator->zipf_exponent <= 100);
+    if (wire->row_bytes < 8 || wire->row_bytes > SHUFFLE_ROW_BYTES_MAX || wire->rows > SHUFFLE_GENERATED_ROWS_MAX ||
+        (keyed && (wire->key_count == 0 || wire->key_count > INT64_MAX)) || zipf_bad)
+        wire_refuse(reader, BASE_PROTOCOL, "a generator's numbers are out of range");
+}
+
+static Wire__File **put_files(struct wire_scratch *scratch, const struct shuffle_relation *relation)
+{
+    Wire__File **list = wire_take(scratch, relation->file_count, sizeof(Wire__File *));
+    Wire__File *item = wire_take(scratch, relation->file_count, sizeof *item);
+    if (!list || !item)
+        return NULL;
+    for (uint32_t i = 0; i < relation->file_count; i++) {
+        wire__file__init(&item[i]);
+        item[i].path = wire_bytes(relation->file[i].path);
+        item[i].bytes = relation->file[i].bytes;
+        item[i].modified_ns = relation->file[i].modified_ns;
+        item[i].device = relation->file[i].device;
+        item[i].inode = relation->file[i].inode;
+        item[i].packing = relation->file[i].packing;
+        list[i] = &item[i];
+    }
+    return list;
+}
+
+Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation)
+{
+    Wire__Relation *wire = wire_take(scratch, 1, sizeof *wire);
+    if (!wire)
+        return NULL;
+    wire__relation__init(wire);
+    wire->placement = relation->placement;
+    wire->format = relation->format;
+    wire->delimiter = (uint8_t)relation->csv.delimiter;
+    wire->quote = (uint8_t)relation->csv.quote;
+    wire->header = relation->csv.header;
+    wire->empty_is_null = relation->csv.empty_is_null;
+    wire->quoted_empty_is_null = relation->csv.quoted_empty_is_null;
+    wire->null_texts = wire_bytes(relation->csv.null_texts);
+    wire->bad_rows_max = relation->csv.bad_rows_max;
+    if (relation->placement == SHUFFLE_GENERATED)
+        wire->generator = put_generator(scratch, &relation->generator);
+    wire->field = put_schema(scratch, &relation->schema);
+    wire->n_field = relation->schema.count;
+    wire->file = put_files(scratch, relation);
+    wire->n_file = relation->file_count;
+    wire->rows_known = relation->rows_known;
+    wire->rows = relation->rows;
+    return wire;
+}
+
+/* A generated relation has a key and, where its rows are wider, a payload: its scan makes nothing else. */
+static void check_generated(struct wire_reader *reader, const struct shuffle_relation *relation)
+{
+    const struct shuffle_field *field = relation->schema.field;
+    const uint32_t payload_bytes = relation->generator.row_bytes - 8;
+    if (reader->failed)
+        return;
+    bool right = relation->schema.count == (payload_bytes > 0 ? 2 : 1) && relation->file_count == 0 &&
+                 field[0].type == SHUFFLE_INT64 && !field[0].nullable;
+    if (right && payload_bytes > 0)
+        right = field[1].type == SHUFFLE_FIXED && !field[1].nullable && field[1].width == payload_bytes;
+    if (!right)
+        wire_refuse(reader, BASE_PROTOCOL, "a generated relation has other columns than its rows");
+}
+
+void wire_get_null_texts(struct wire_reader *reader, struct ProtobufCBinaryData data,
+                         char texts[SHUFFLE_NULL_TEXTS_BYTES])
+{
+    char *text = wire_text(reader, "texts that mean NULL", data, SHUFFLE_NULL_TEXTS_BYTES - 1);
+    if (text != NULL)
+        snprintf(texts, SHUFFLE_NULL_TEXTS_BYTES, "%s", text);
+    free(text);
+}
+
+void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, struct shuffle_relation *relation)
+{
+    if (!wire_there(reader, "relation", wire))
+        return;
+    relation->placement =
+        (enum shuffle_placement)wire_below(reader, "placement", wire->placement, SHUFFLE_GENERATED + 1);
+    relation->format = (enum shuffle_format)wire_below(reader, "format", wire->format, SHUFFLE_FORMAT_FIXED + 1);
+    relation->csv.delimiter = (char)wire_below(reader, "delimiter", wire->delimiter, 256);
+    relation->csv.quote = (char)wire_below(reader, "quote", wire->quote, 256);
+    relation->csv.header = wire->header;
+    relation->csv.empty_is_null = wire->empty_is_null;
+    relation->csv.quoted_empty_is_null = wire->quoted_empty_is_null;
+    wire_get_null_texts(reader, wire->null_texts, relation->csv.null_texts);
+    relation->csv.bad_rows_max = wire->bad_rows_max;
+    if (relation->placement == SHUFFLE_GENERATED)
+        get_generator(reader, wire->generator, &relation->generator);
+    get_schema(reader, wire->field, wire->n_field, &relation->schema);
+    if (wire->n_field == 0)
+        wire_refuse(reader, BASE_PROTOCOL, "a relation has no columns");
+    relation->file = wire_array(reader, "files", wire->n_file, CLUSTER_FILES_MAX, sizeof *relation->file);
+    relation->file_count = relation->file ? (uint32_t)wire->n_file : 0;
+    if (relation->placement == SHUFFLE_GENERATED)
+        check_generated(reader, relation);
+    relation->rows_known = wire->rows_known;
+    relation->rows = wire->rows;
+    for (uint32_t i = 0; i < relation->file_count; i++) {
+        relation->file[i].path = wire_text(reader, "a path", wire->file[i]->path, PATH_MAX);
+        relation->file[i].bytes = wire->file[i]->bytes;
+        relation->file[i].modified_ns = wire->file[i]->modified_ns;
+        relation->file[i].device = wire->file[i]->device;
+        relation->file[i].inode = wire->file[i]->inode;
+        relation->file[i].packing =
+            (enum shuffle_packing)wire_below(reader, "packing", wire->file[i]->packing, SHUFFLE_PACKING_COUNT);
+        if (wire->file[i]->bytes > INT64_MAX)
+            wire_refuse(reader, BASE_PROTOCOL, "a file of more bytes than a file can have");
+    }
+}
+
+Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const struct net_address *address, uint32_t count)
+{
+    Wire__Address **list = wire_take(scratch, count, sizeof(Wire__Address *));
+    Wire__Address *item = wire_take(scratch, count, sizeof *item);
+    if (!list || !item)
+        return NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        wire__address__init(&item[i]);
+        list[i] = &item[i];
+        if (address[i].any.sa_family == AF_INET6) {
+            item[i].host = (ProtobufCBinaryData){16, (uint8_t *)(uintptr_t)&address[i].v6.sin6_addr};
+            item[i].port = ntohs(address[i].v6.sin6_port);
+            item[i].scope = address[i].v6.sin6_scope_id;
+        } else {
+            item[i].host = (ProtobufCBinaryData){4, (uint8_t *)(uintptr_t)&address[i].v4.sin_addr};
+            item[i].port = ntohs(address[i].v4.sin_port);
+        }
+    }
+    return list;
+}
+
+void wire_get_addresses(struct wire_reader *reader, Wire__Address **wire, size_t count, struct net_address *address)
+{
+    for (size_t i = 0; i < count && !reader->failed; i++) {
+        const uint16_t port = htons((uint16_t)wire_below(reader, "port", wire[i]->port, 65536));
+        memset(&address[i], 0, sizeof address[i]);
+        if (wire[i]->host.len == 16) {
+            address[i].v6.sin6_family = AF_INET6;
+            address[i].v6.sin6_port = port;
+            address[i].v6.sin6_scope_id = wire[i]->scope;
+            memcpy(&address[i].v6.sin6_addr, wire[i]->host.data, 16);
+            address[i].bytes = sizeof address[i].v6;
+        } else if (wire[i]->host.len == 4) {
+            address[i].v4.sin_family = AF_INET;
+            address[i].v4.sin_port = port;
+            memcpy(&address[i].v4.sin_addr, wire[i]->host.data, 4);
+            address[i].bytes = sizeof address[i].v4;
+        } else {
+            wire_refuse(reader, BASE_PROTOCOL, "an address of %zu bytes", wire[i]->host.len);
+        }
+    }
+}
+
+static void put_side(struct wire_scratch *scratch, const struct join_side *side, Wire__Side *wire)
+{
+    wire__side__init(wire);
+    wire->relation = wire_put_relation(scratch, &side->relation);
+    wire->n_project = side->project_count;
+    wire->project = side->project;
+    wire->key_nullable = side->key_nullable;
+    uint32_t *numbers = wire_take(scratch, 2 * (size_t)side->key.count, sizeof *numbers);
+    if (!numbers)
+        return;
+    wire->n_key_column = wire->n_key_class = side->key.count;
+    wire->key_column = numbers;
+    wire->key_class = numbers + side->key.count;
+    for (uint32_t i = 0; i < side->key.count; i++) {
+        wire->key_column[i] = side->key.part[i].column;
+        wire->key_class[i] = side->key.part[i].class;
+    }
+}
+
+static void get_projection(struct wire_reader *reader, const Wire__Side *wire, struct join_side *side)
+{
+    side->project = wire_array(reader, "projected columns", wire->n_project, SHUFFLE_COLUMNS_MAX, sizeof(uint32_t));
+    if (!side->project) {
+        wire_refuse(reader, BASE_PROTOCOL, "a side without columns");
+        return;
+    }
+    side->project_count = (uint32_t)wire->n_project;
+    for (uint32_t i = 0; i < side->project_count && !reader->failed; i++) {
+        side->project[i] = wire_below(reader, "projected column", wire->project[i], side->relation.schema.count);
+        struct base_error error;
+        if (!reader->failed &&
+            shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]], &error) != BASE_OK)
+            wire_refuse(reader, error.status == BASE_NO_MEMORY ? BASE_NO_MEMORY : BASE_PROTOCOL, "%s", error.text);
+    }
+}
+
+static void get_side(struct wire_reader *reader, const Wire__Side *wire, struct join_side *side)
+{
+    wire_get_relation(reader, wire->relation, &side->relation);
+    if (!reader->failed)
+        get_projection(reader, wire, side);
+    if (wire->n_key_column == 0 || wire->n_key_column > SHUFFLE_KEY_PARTS_MAX ||
+        wire->n_key_column != wire->n_key_class)
+        wire_refuse(reader, BASE_PROTOCOL, "a key of %zu columns", wire->n_key_column);
+    if (reader->failed)
+        return;
+    side->key.count = (uint32_t)wire->n_key_column;
+    side->key_nullable = wire->key_nullable;
+    for (uint32_t i = 0; i < side->key.count; i++) {
+        side->key.part[i].column = wire_below(reader, "key column", wire->key_column[i], side->project_count);
+        side->key.part[i].class =
+            (enum shuffle_key_class)wire_below(reader, "key class", wire->key_class[i], SHUFFLE_KEY_BYTES + 1);
+    }
+}
+
+/* The classes of a key are what its columns' types make them, and a key is nullable when a column is. */
+static void check_keys(struct wire_reader *reader, const struct join_plan *plan)
+{
+    const struct join_side *left = &plan->side[0], *right = &plan->side[plan->sides - 1];
+    if (left->key.count != right->key.count)
+        wire_refuse(reader, BASE_PROTOCOL, "keys of %u and %u columns", left->key.count, right->key.count);
+    for (uint32_t i = 0; i < left->key.count && !reader->failed; i++) {
+        enum shuffle_key_class class;
+        struct base_error error;
+        if (shuffle_key_pair_class(&left->schema.field[left->key.part[i].column],
+                                   &right->schema.field[right->key.part[i].column], &class, &error) != BASE_OK ||
+            class != left->key.part[i].class || class != right->key.part[i].class)
+            wire_refuse(reader, BASE_PROTOCOL, "part %u of the key has a class that its columns do not have", i);
+    }
+    for (uint32_t side = 0; side < plan->sides && !reader->failed; side++) {
+        bool nullable = false;
+        for (uint32_t i = 0; i < plan->side[side].key.count; i++)
+            nullable |= plan->side[side].schema.field[plan->side[side].key.part[i].column].nullable;
+        if (nullable && !plan->side[side].key_nullable)
+            wire_refuse(reader, BASE_PROTOCOL, "a key with a nullable column is said to have none");
+    }
+}
+
+static void put_items(struct wire_scratch *scratch, const struct join_plan *plan, Wire__Plan *wire)
+{
+    uint32_t *numbers = wire_take(scratch, 2 * (size_t)plan->item_count, sizeof *numbers);
+    if (!numbers)
+        return;
+    wire->n_item_side = wire->n_item_column = plan->item_count;
+    wire->item_side = numbers;
+    wire->item_column = numbers + plan->item_count;
+    for (uint32_t i = 0; i < plan->item_count; i++) {
+        wire->item_side[i] = plan->item[i].side;
+        wire->item_column[i] = plan->item[i].column;
+    }
+}
+
+static void get_items(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+{
+    get_schema(reader, wire->result, wire->n_result, &plan->result);
+    if (wire->n_item_side != wire->n_item_column || wire->n_item_side != wire->n_result)
+        wire_refuse(reader, BASE_PROTOCOL, "a result of %zu columns and %zu items", wire->n_result, wire->n_item_side);
+    plan->item = wire_array(reader, "result columns", wire->n_item_side, SHUFFLE_COLUMNS_MAX, sizeof *plan->item);
+    if (!plan->item)
+        return;
+    plan->item_count = (uint32_t)wire->n_item_side;
+    for (uint32_t i = 0; i < plan->item_count && !reader->failed; i++) {
+        struct shuffle_output_item *item = &plan->item[i];
+        item->side = wire_below(reader, "side of a result column", wire->item_side[i], plan->sides);
+        item->column = wire_below(reader, "result column", wire->item_column[i], plan->side[item->side].project_count);
+        const struct shuffle_field *from = &plan->side[item->side].schema.field[item->column];
+        const struct shuffle_field *to = &plan->result.field[i];
+        if (!reader->failed && (from->type != to->type || from->width != to->width || from->nullable != to->nullable))
+            wire_refuse(reader, BASE_PROTOCOL, "result column \"%s\" has another type than its source", to->name);
+    }
+}
+
+static void put_nodes(struct wire_scratch *scratch, const struct join_plan *plan, Wire__Plan *wire)
+{
+    Wire__PlanNode **list = wire_take(scratch, plan->node_count, sizeof(Wire__PlanNode *));
+    Wire__PlanNode *item = wire_take(scratch, plan->node_count, sizeof *item);
+    if (!list || !item)
+        return;
+    for (uint32_t i = 0; i < plan->node_count; i++) {
+        wire__plan_node__init(&item[i]);
+        item[i].name = wire_bytes(plan->node[i].name);
+        item[i].first = plan->node[i].first;
+        item[i].count = plan->node[i].count;
+        list[i] = &item[i];
+    }
+    wire->node = list;
+    wire->n_node = plan->node_count;
+}
+
+static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+{
+    plan->address = wire_array(reader, "worker addresses", wire->n_address, CLUSTER_WORKERS_MAX, sizeof *plan->address);
+    plan->node = wire_array(reader, "nodes", wire->n_node, CLUSTER_NODES_MAX, sizeof *plan->node);
+    if (!plan->address || !plan->node) {
+        wire_refuse(reader, BASE_PROTOCOL, "a plan without nodes");
+        return;
+    }
+    plan->workers = (uint32_t)wire->n_address;
+    plan->node_count = (uint32_t)wire->n_node;
+    wire_get_addresses(reader, wire->address, wire->n_address, plan->address);
+    uint64_t next = 0;
+    for (uint32_t i = 0; i < plan->node_count && !reader->failed; i++) {
+        const Wire__PlanNode *node = wire->node[i];
+        char *name = wire_text(reader, "a node's name", node->name, sizeof plan->node[i].name - 1);
+        if (name && !cluster_name_good(name))
+            wire_refuse(reader, BASE_PROTOCOL, "node %u has a name that is not of letters, digits, '-', '_' and '.'",
+                        i);
+        if (name)
+            memcpy(plan->node[i].name, name, strlen(name) + 1);
+        free(name);
+        if (node->first != next || node->count == 0)
+            wire_refuse(reader, BASE_PROTOCOL, "the workers of node %u do not follow on the ones before", i);
+        plan->node[i].first = node->first;
+        plan->node[i].count = node->count;
+        next += node->count;
+    }
+    if (next != plan->workers)
+        wire_refuse(reader, BASE_PROTOCOL, "%u worker addresses for %llu workers", plan->workers,
+                    (unsigned long long)next);
+}
+
+Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan)
+{
+    Wire__Plan *wire = wire_take(scratch, 1, sizeof *wire);
+    Wire__Side **list = wire_take(scratch, plan->sides, sizeof *list);
+    Wire__Side *side = wire_take(scratch, plan->sides, sizeof *side);
+    if (!wire || !list || !side)
+        return NULL;
+    wire__plan__init(wire);
+    wire->kind = plan->kind;
+    wire->token = (ProtobufCBinaryData){SHUFFLE_TOKEN_BYTES, (uint8_t *)(uintptr_t)plan->token};
+    wire->settings = wire_put_settings(scratch, &plan->settings);
+    for (uint32_t i = 0; i < plan->sides; i++) {
+        put_side(scratch, &plan->side[i], &side[i]);
+        list[i] = &side[i];
+    }
+    wire->side = list;
+    wire->n_side = plan->sides;
+    wire->build = plan->build;
+    wire->into_table = plan->into_table;
+    wire->output = plan->output;
+    wire->out = wire_bytes(plan->out);
+    wire->files = wire_bytes(plan->files);
+    put_items(scratch, plan, wire);
+    wire->result = put_schema(scratch, &plan->result);
+    wire->n_result = plan->result.count;
+    put_nodes(scratch, plan, wire);
+    wire->address = wire_put_addresses(scratch, plan->address, plan->workers);
+    wire->n_address = plan->workers;
+    return wire;
+}
+
+/* The settings of a plan have no zeros left, but for what nodes choose. */
+static void check_settings(struct wire_reader *reader, const struct join_settings *settings)
+{
+    if (!settings->frame_bytes || !settings->frames_per_lane || !settings->morsel_bytes)
+        wire_refuse(reader, BASE_PROTOCOL, "a plan leaves settings open");
+}
+
+void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t job, struct join_plan *plan)
+{
+    if (!wire_there(reader, "plan", wire))
+        return;
+    plan->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
+    plan->job = job;
+    if (wire->token.len != SHUFFLE_TOKEN_BYTES)
+        wire_refuse(reader, BASE_PROTOCOL, "a token of %zu bytes", wire->token.len);
+    else
+        memcpy(plan->token, wire->token.data, SHUFFLE_TOKEN_BYTES);
+    wire_get_settings(reader, wire->settings, &plan->settings);
+    check_settings(reader, &plan->settings);
+    static const size_t sides[JOIN_JOB_COUNT] = {[JOIN_JOB_JOIN] = 2, [JOIN_JOB_SHUFFLE] = 1, [JOIN_JOB_BISECT] = 0};
+    if (wire->n_side != sides[plan->kind])
+        wire_refuse(reader, BASE_PROTOCOL, "a plan of %zu sides", wire->n_side);
+    for (uint32_t i = 0; i < 2 && i < wire->n_side && !reader->failed; i++) {
+        plan->sides = i + 1;
+        get_side(reader, wire->side[i], &plan->side[i]);
+    }
+    if (reader->failed)
+        return;
+    if (plan->sides == 0) { /* rows are not its business */
+        get_nodes(reader, wire, plan);
+        return;
+    }
+    check_keys(reader, plan);
+    plan->build = wire_below(reader, "build side", wire->build, plan->sides);
+    plan->into_table = wire->into_table;
+    plan->output =
+        (enum shuffle_output_kind)wire_below(reader, "kind of output", wire->output, SHUFFLE_OUTPUT_FIXED + 1);
+    plan->out = wire_text_or_null(reader, "output directory", wire->out, PATH_MAX);
+    char *files = wire_files(reader, wire->files);
+    if (files)
+        snprintf(plan->files, sizeof plan->files, "%s", files);
+    free(files);
+    if ((plan->out == NULL) != (plan->output == SHUFFLE_OUTPUT_COUNT))
+        wire_refuse(reader, BASE_PROTOCOL, "output kind and output directory contradict each other");
+    get_items(reader, wire, plan);
+    get_nodes(reader, wire, plan);
+}

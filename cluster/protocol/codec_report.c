@@ -1,0 +1,478 @@
+/* The codec's part for reports and lists: numbers in, numbers out, driven by tables where there are many. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/protocol/codec_wire.h"
+#include "cluster/protocol/millrace.pb-c.h"
+
+enum {
+    COUNTERS = sizeof(struct net_counters) / sizeof(uint64_t),
+    SPANS = sizeof(struct cluster_spans) / sizeof(double)
+};
+
+Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error)
+{
+    Wire__Error *wire = wire_take(scratch, 1, sizeof *wire);
+    if (!wire)
+        return NULL;
+    wire__error__init(wire);
+    wire->status = error->status;
+    wire->text = wire_bytes(error->text);
+    return wire;
+}
+
+void wire_get_error(struct wire_reader *reader, const Wire__Error *wire, struct base_error *error)
+{
+    if (!wire_there(reader, "error", wire))
+        return;
+    char *text = wire_text(reader, "error text", wire->text, BASE_ERROR_TEXT_BYTES - 1);
+    /* A status of a newer build is still an error. */
+    error->status = wire->status < BASE_STATUS_COUNT ? (enum base_status)wire->status : BASE_INTERNAL;
+    if (text)
+        memcpy(error->text, text, strlen(text) + 1);
+    free(text);
+}
+
+static uint64_t *put_counters(struct wire_scratch *scratch, const struct net_counters *counters)
+{
+    uint64_t *values = wire_take(scratch, COUNTERS, sizeof *values);
+    if (!values)
+        return NULL;
+    size_t i = 0;
+#define X(name) values[i++] = counters->name;
+    NET_COUNTER_LIST(X)
+#undef X
+    return values;
+}
+
+static void get_counters(struct wire_reader *reader, const uint64_t *values, size_t count,
+                         struct net_counters *counters)
+{
+    if (count != COUNTERS) {
+        wire_refuse(reader, BASE_PROTOCOL, "%zu counters, expected %d", count, COUNTERS);
+        return;
+    }
+    size_t i = 0;
+#define X(name) counters->name = values[i++];
+    NET_COUNTER_LIST(X)
+#undef X
+}
+
+static Wire__SocketFacts *put_facts(struct wire_scratch *scratch, const struct net_socket_facts *facts)
+{
+    if (!facts->known)
+        return NULL;
+    Wire__SocketFacts *wire = wire_take(scratch, 1, sizeof *wire);
+    uint32_t *offloads = wire_take(scratch, NET_OFFLOAD_KINDS, sizeof *offloads);
+    if (!wire || !offloads)
+        return NULL;
+    wire__socket_facts__init(wire);
+    wire->congestion = wire_bytes(facts->congestion);
+    wire->interface = wire_bytes(facts->interface);
+    wire->send_buffer_bytes = facts->send_buffer_bytes;
+    wire->recv_buffer_bytes = facts->recv_buffer_bytes;
+    wire->notsent_lowat_bytes = facts->notsent_lowat_bytes;
+    wire->nodelay = facts->nodelay;
+    wire->mss_bytes = facts->mss_bytes;
+    wire->mtu_bytes = facts->mtu_bytes;
+    for (int i = 0; i < NET_OFFLOAD_KINDS; i++)
+        offloads[i] = facts->offload[i];
+    wire->offload = offloads;
+    wire->n_offload = NET_OFFLOAD_KINDS;
+    return wire;
+}
+
+/* A text of at most bytes - 1. */
+static void get_word(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, char *word,
+                     size_t bytes)
+{
+    char *text = wire_text(reader, what, data, bytes - 1);
+    if (text)
+        memcpy(word, text, strlen(text) + 1);
+    free(text);
+}
+
+static void get_facts(struct wire_reader *reader, const Wire__SocketFacts *wire, struct net_socket_facts *facts)
+{
+    if (!wire)
+        return;
+    if (wire->n_offload != NET_OFFLOAD_KINDS) {
+        wire_refuse(reader, BASE_PROTOCOL, "%zu offloads, expected %d", wire->n_offload, NET_OFFLOAD_KINDS);
+        return;
+    }
+    facts->known = true;
+    get_word(reader, "congestion control", wire->congestion, facts->congestion, sizeof facts->congestion);
+    get_word(reader, "interface", wire->interface, facts->interface, sizeof facts->interface);
+    facts->send_buffer_bytes = wire->send_buffer_bytes;
+    facts->recv_buffer_bytes = wire->recv_buffer_bytes;
+    facts->notsent_lowat_bytes = wire->notsent_lowat_bytes;
+    facts->nodelay = wire->nodelay;
+    facts->mss_bytes = wire->mss_bytes;
+    facts->mtu_bytes = wire->mtu_bytes;
+    for (int i = 0; i < NET_OFFLOAD_KINDS; i++)
+        facts->offload[i] = (enum net_offload)wire_below(reader, "offload", wire->offload[i], NET_OFFLOAD_COUNT);
+}
+
+/* X(where in struct cluster_work): the order on the wire. */
+#define STEP_VALUE_LIST(X)                                                                                             \
+    X(sum.rows)                                                                                                        \
+    X(sum.checksum)                                                                                                    \
+    X(sum.output_bytes)                                                                                                \
+    X(sum.rows_scanned[0])                                                                                             \
+    X(sum.rows_scanned[1])                                                                                             \
+    X(sum.input_bytes[0])                                                                                              \
+    X(sum.input_bytes[1])                                                                                              \
+    X(sum.rows_received)                                                                                               \
+    X(sum.table_rows)                                                                                                  \
+    X(sum.table_bytes)                                                                                                 \
+    X(sum.scan_begin_ns)                                                                                               \
+    X(sum.stream_end_ns)                                                                                               \
+    X(sum.rows_cut)                                                                                                    \
+    X(sum.stitched_bytes)                                                                                              \
+    X(sum.joined_bytes)                                                                                                \
+    X(sum.table_copied_bytes)                                                                                          \
+    X(sum.stalls_frame)                                                                                                \
+    X(sum.stalls_output)                                                                                               \
+    X(sum.stalls_input)                                                                                                \
+    X(cpu_user_ns)                                                                                                     \
+    X(cpu_system_ns)                                                                                                   \
+    X(busy_ns)                                                                                                         \
+    X(wait_ns)                                                                                                         \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)                                                                                                    \
+    X(peak_memory_bytes)
+
+enum {
+#define X(where) +1
+    STEP_VALUES = 0 STEP_VALUE_LIST(X)
+#undef X
+};
+
+Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_step *step)
+{
+    Wire__Step *wire = wire_take(scratch, 1, sizeof *wire);
+    uint64_t *values = wire_take(scratch, STEP_VALUES, sizeof *values);
+    if (!wire || !values)
+        return NULL;
+    wire__step__init(wire);
+    wire->step = step->step;
+    wire->has_report = step->has_report;
+    wire->left = wire_put_rejects(scratch, step->rejects[0]);
+    wire->right = wire_put_rejects(scratch, step->rejects[1]);
+    if (!step->has_report)
+        return wire;
+    size_t i = 0;
+#define X(where) values[i++] = step->report.where;
+    STEP_VALUE_LIST(X)
+#undef X
+    wire->value = values;
+    wire->n_value = STEP_VALUES;
+    wire->counter = put_counters(scratch, &step->report.counters);
+    wire->n_counter = COUNTERS;
+    wire->sent_bytes = step->sent_bytes;
+    wire->received_bytes = step->received_bytes;
+    wire->n_sent_bytes = wire->n_received_bytes = step->node_count;
+    wire->engine = wire_bytes(step->engine);
+    wire->features = wire_bytes(step->features);
+    wire->engine_reason = wire_bytes(step->engine_reason);
+    wire->engine_decision = wire_bytes(step->engine_decision);
+    wire->socket = put_facts(scratch, &step->report.facts);
+    return wire;
+}
+
+void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cluster_step *step)
+{
+    step->step = (enum join_step)wire_below(reader, "step", wire->step, JOIN_STEP_COUNT);
+    step->has_report = wire->has_report;
+    wire_get_rejects(reader, wire->left, &step->rejects[0]);
+    wire_get_rejects(reader, wire->right, &step->rejects[1]);
+    if (!step->has_report || reader->failed)
+        return;
+    if (wire->n_value != STEP_VALUES || wire->n_sent_bytes != wire->n_received_bytes) {
+        wire_refuse(reader, BASE_PROTOCOL, "a node's report of %zu values", wire->n_value);
+        return;
+    }
+    size_t i = 0;
+#define X(where) step->report.where = wire->value[i++];
+    STEP_VALUE_LIST(X)
+#undef X
+    get_counters(reader, wire->counter, wire->n_counter, &step->report.counters);
+    step->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
+    step->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
+    step->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
+    step->engine_decision = wire_text(reader, "engine's decision", wire->engine_decision, CLUSTER_TEXT_BYTES_MAX);
+    get_facts(reader, wire->socket, &step->report.facts);
+    const size_t nodes = wire->n_sent_bytes;
+    step->sent_bytes = wire_array(reader, "nodes", nodes, CLUSTER_NODES_MAX, sizeof(uint64_t));
+    step->received_bytes = wire_array(reader, "nodes", nodes, CLUSTER_NODES_MAX, sizeof(uint64_t));
+    if (!step->sent_bytes || !step->received_bytes)
+        return;
+    step->node_count = (uint32_t)nodes;
+    memcpy(step->sent_bytes, wire->sent_bytes, nodes * sizeof(uint64_t));
+    memcpy(step->received_bytes, wire->received_bytes, nodes * sizeof(uint64_t));
+}
+
+/* X(name): what travels of a node's report as it is. */
+#define NODE_REPORT_LIST(X)                                                                                            \
+    X(workers)                                                                                                         \
+    X(rows)                                                                                                            \
+    X(rows_scanned)                                                                                                    \
+    X(bytes_sent)                                                                                                      \
+    X(bytes_received)                                                                                                  \
+    X(table_rows)                                                                                                      \
+    X(rows_cut)                                                                                                        \
+    X(stitched_bytes)                                                                                                  \
+    X(joined_bytes)                                                                                                    \
+    X(table_copied_bytes)                                                                                              \
+    X(table_bytes)                                                                                                     \
+    X(exchange_seconds)                                                                                                \
+    X(cpu_user_seconds)                                                                                                \
+    X(cpu_system_seconds)                                                                                              \
+    X(busy_seconds)                                                                                                    \
+    X(wait_seconds)                                                                                                    \
+    X(peak_memory_bytes)                                                                                               \
+    X(memory_bytes)                                                                                                    \
+    X(stalls_frame)                                                                                                    \
+    X(stalls_output)                                                                                                   \
+    X(stalls_input)                                                                                                    \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)
+
+static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const struct cluster_report *report)
+{
+    Wire__NodeReport **list = wire_take(scratch, report->node_count, sizeof(Wire__NodeReport *));
+    Wire__NodeReport *item = wire_take(scratch, report->node_count, sizeof *item);
+    if (!list || !item)
+        return NULL;
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        wire__node_report__init(&item[i]);
+        item[i].name = wire_bytes(report->node[i].name);
+        item[i].engine_decision = wire_bytes(report->node[i].engine_decision);
+        item[i].counter = put_counters(scratch, &report->node[i].counters);
+        item[i].n_counter = COUNTERS;
+        item[i].socket = put_facts(scratch, &report->node[i].facts);
+#define X(field) item[i].field = report->node[i].field;
+        NODE_REPORT_LIST(X)
+#undef X
+        list[i] = &item[i];
+    }
+    return list;
+}
+
+/* X(name): what travels of a report as it is, both ways. */
+#define REPORT_LIST(X)                                                                                                 \
+    X(rows)                                                                                                            \
+    X(checksum)                                                                                                        \
+    X(output_bytes)                                                                                                    \
+    X(seconds)                                                                                                         \
+    X(exchange_seconds)                                                                                                \
+    X(rows_scanned)                                                                                                    \
+    X(input_bytes)                                                                                                     \
+    X(bytes_sent)                                                                                                      \
+    X(bytes_received)                                                                                                  \
+    X(table_rows)                                                                                                      \
+    X(rows_cut)                                                                                                        \
+    X(stitched_bytes)                                                                                                  \
+    X(joined_bytes)                                                                                                    \
+    X(table_copied_bytes)                                                                                              \
+    X(table_bytes)                                                                                                     \
+    X(cpu_user_seconds)                                                                                                \
+    X(cpu_system_seconds)                                                                                              \
+    X(switches_voluntary)                                                                                              \
+    X(switches_involuntary)                                                                                            \
+    X(iowq_workers)                                                                                                    \
+    X(peak_memory_bytes)                                                                                               \
+    X(workers)
+
+Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report)
+{
+    Wire__Report *wire = wire_take(scratch, 1, sizeof *wire);
+    double *spans = wire_take(scratch, SPANS, sizeof *spans);
+    if (!wire || !spans)
+        return NULL;
+    wire__report__init(wire);
+    wire->error = wire_put_error(scratch, &report->error);
+    wire->bad_request = report->bad_request;
+    wire->kind = report->kind;
+    wire->build_side = report->build_side;
+#define X(name) wire->name = report->name;
+    REPORT_LIST(X)
+#undef X
+    size_t i = 0;
+#define X(name) spans[i++] = report->spans.name##_seconds;
+    CLUSTER_SPAN_LIST(X)
+#undef X
+    wire->span = spans;
+    wire->n_span = SPANS;
+    wire->engine = wire_bytes(report->engine);
+    wire->features = wire_bytes(report->features);
+    wire->engine_reason = wire_bytes(report->engine_reason);
+    wire->verified = report->verified;
+    wire->bad_request = report->bad_request;
+    wire->limit = report->limit;
+    wire->limit_words = wire_bytes(report->limit_words);
+    wire->counter = put_counters(scratch, &report->counters);
+    wire->n_counter = COUNTERS;
+    wire->node = put_node_reports(scratch, report);
+    wire->n_node = report->node_count;
+    wire->link = report->link;
+    wire->n_link = (size_t)report->node_count * report->node_count;
+    wire->rows_side = (uint64_t *)(uintptr_t)report->rows_side;
+    wire->n_rows_side = 2;
+    wire->skipped = wire_put_skipped(scratch, report->skipped);
+    wire->n_skipped = 2;
+    return wire;
+}
+
+static void get_node_reports(struct wire_reader *reader, const Wire__Report *wire, struct cluster_report *report)
+{
+    report->node = wire_array(reader, "nodes", wire->n_node, CLUSTER_NODES_MAX, sizeof *report->node);
+    report->node_count = report->node ? (uint32_t)wire->n_node : 0;
+    for (uint32_t i = 0; i < report->node_count; i++) {
+        report->node[i].name = wire_text(reader, "a node's name", wire->node[i]->name, CLUSTER_NAME_BYTES_MAX);
+        report->node[i].engine_decision =
+            wire_text(reader, "a node's decision", wire->node[i]->engine_decision, CLUSTER_TEXT_BYTES_MAX);
+        get_counters(reader, wire->node[i]->counter, wire->node[i]->n_counter, &report->node[i].counters);
+        get_facts(reader, wire->node[i]->socket, &report->node[i].facts);
+#define X(field) report->node[i].field = wire->node[i]->field;
+        NODE_REPORT_LIST(X)
+#undef X
+    }
+    const size_t links = (size_t)report->node_count * report->node_count;
+    if (wire->n_link != links)
+        wire_refuse(reader, BASE_PROTOCOL, "%zu links between %u nodes", wire->n_link, report->node_count);
+    report->link = wire_array(reader, "links", links, links, sizeof *report->link);
+    if (report->link)
+        memcpy(report->link, wire->link, links * sizeof *report->link);
+}
+
+void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struct cluster_report *report)
+{
+    wire_get_error(reader, wire->error, &report->error);
+    report->bad_request = wire->bad_request;
+    report->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
+    report->build_side = wire_below(reader, "build side", wire->build_side, 2);
+#define X(name) report->name = wire->name;
+    REPORT_LIST(X)
+#undef X
+    report->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
+    report->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
+    report->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
+    report->verified = wire->verified;
+    report->bad_request = wire->bad_request;
+    report->limit = (enum cluster_limit)wire_below(reader, "limit", wire->limit, CLUSTER_LIMIT_COUNT);
+    report->limit_words = wire_text(reader, "limit's words", wire->limit_words, CLUSTER_TEXT_BYTES_MAX);
+    get_counters(reader, wire->counter, wire->n_counter, &report->counters);
+    get_node_reports(reader, wire, report);
+    wire_get_skipped(reader, wire->skipped, wire->n_skipped, report->skipped);
+    if (wire->n_span != SPANS || wire->n_rows_side != 2) {
+        wire_refuse(reader, BASE_PROTOCOL, "%zu spans, expected %d", wire->n_span, SPANS);
+        return;
+    }
+    size_t i = 0;
+#define X(name) report->spans.name##_seconds = wire->span[i++];
+    CLUSTER_SPAN_LIST(X)
+#undef X
+    report->rows_side[0] = wire->rows_side[0];
+    report->rows_side[1] = wire->rows_side[1];
+}
+
+Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_nodes *nodes)
+{
+    Wire__Nodes *wire = wire_take(scratch, 1, sizeof *wire);
+    Wire__NodeEntry **list = wire_take(scratch, nodes->count, sizeof(Wire__NodeEntry *));
+    Wire__NodeEntry *item = wire_take(scratch, nodes->count, sizeof *item);
+    if (!wire || !list || !item)
+        return NULL;
+    wire__nodes__init(wire);
+    wire->nodes_expected = nodes->nodes_expected;
+    wire->entry = list;
+    wire->n_entry = nodes->count;
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        const struct cluster_node_entry *entry = &nodes->entry[i];
+        wire__node_entry__init(&item[i]);
+        list[i] = &item[i];
+        item[i].name = wire_bytes(entry->name);
+        item[i].state = entry->state;
+        item[i].address = wire_bytes(entry->address);
+        item[i].workers = entry->workers;
+        item[i].memory_bytes = entry->memory_bytes;
+        item[i].pid = entry->pid;
+        item[i].engine = wire_bytes(entry->engine);
+        item[i].features = wire_bytes(entry->features);
+        item[i].engine_reason = wire_bytes(entry->engine_reason);
+        item[i].seconds = entry->seconds;
+        item[i].placement = wire_bytes(entry->placement);
+    }
+    return wire;
+}
+
+void wire_get_nodes(struct wire_reader *reader, const Wire__Nodes *wire, struct cluster_nodes *nodes)
+{
+    nodes->nodes_expected = wire->nodes_expected;
+    nodes->entry = wire_array(reader, "nodes", wire->n_entry, CLUSTER_NODES_MAX, sizeof *nodes->entry);
+    nodes->count = nodes->entry ? (uint32_t)wire->n_entry : 0;
+    for (uint32_t i = 0; i < nodes->count; i++) {
+        struct cluster_node_entry *entry = &nodes->entry[i];
+        const Wire__NodeEntry *from = wire->entry[i];
+        entry->name = wire_text(reader, "a node's name", from->name, CLUSTER_NAME_BYTES_MAX);
+        entry->state =
+            (enum cluster_node_state)wire_below(reader, "state of a node", from->state, CLUSTER_NODE_STATE_COUNT);
+        entry->address = wire_text(reader, "a node's address", from->address, CLUSTER_NAME_BYTES_MAX);
+        entry->workers = from->workers;
+        entry->memory_bytes = from->memory_bytes;
+        entry->pid = from->pid;
+        entry->engine = wire_text(reader, "engine", from->engine, CLUSTER_NAME_BYTES_MAX);
+        entry->features = wire_text(reader, "features", from->features, CLUSTER_TEXT_BYTES_MAX);
+        entry->engine_reason = wire_text(reader, "engine's reason", from->engine_reason, CLUSTER_TEXT_BYTES_MAX);
+        entry->seconds = from->seconds;
+        entry->placement = wire_text(reader, "placement", from->placement, CLUSTER_TEXT_BYTES_MAX);
+    }
+}
+
+Wire__Jobs *wire_put_jobs(struct wire_scratch *scratch, const struct cluster_jobs *jobs)
+{
+    Wire__Jobs *wire = wire_take(scratch, 1, sizeof *wire);
+    Wire__JobEntry **list = wire_take(scratch, jobs->count, sizeof(Wire__JobEntry *));
+    Wire__JobEntry *item = wire_take(scratch, jobs->count, sizeof *item);
+    if (!wire || !list || !item)
+        return NULL;
+    wire__jobs__init(wire);
+    wire->entry = list;
+    wire->n_entry = jobs->count;
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        const struct cluster_job_entry *entry = &jobs->entry[i];
+        wire__job_entry__init(&item[i]);
+        list[i] = &item[i];
+        item[i].job = entry->job;
+        item[i].kind = entry->kind;
+        item[i].state = entry->state;
+        item[i].phase = entry->phase;
+        item[i].words = wire_bytes(entry->words);
+        item[i].error = wire_bytes(entry->error);
+        item[i].rows = entry->rows;
+        item[i].seconds = entry->seconds;
+    }
+    return wire;
+}
+
+void wire_get_jobs(struct wire_reader *reader, const Wire__Jobs *wire, struct cluster_jobs *jobs)
+{
+    jobs->entry = wire_array(reader, "jobs", wire->n_entry, CLUSTER_TEXT_BYTES_MAX, sizeof *jobs->entry);
+    jobs->count = jobs->entry ? (uint32_t)wire->n_entry : 0;
+    for (uint32_t i = 0; i < jobs->count; i++) {
+        struct cluster_job_entry *entry = &jobs->entry[i];
+        const Wire__JobEntry *from = wire->entry[i];
+        entry->job = from->job;
+        entry->kind = (enum join_job_kind)wire_below(reader, "kind of job", from->kind, JOIN_JOB_COUNT);
+        entry->state =
+            (enum cluster_job_state)wire_below(reader, "state of a job", from->state, CLUSTER_JOB_STATE_COUNT);
+        entry->phase = (enum cluster_phase)wire_below(reader, "phase of a job", from->phase, CLUSTER_PHASE_COUNT);
+        entry->words = wire_text(reader, "a job's words", from->words, CLUSTER_TEXT_BYTES_MAX);
+        entry->error = wire_text(reader, "a job's error", from->error, CLUSTER_TEXT_BYTES_MAX);
+        entry->rows = from->rows;
+        entry->seconds = from->seconds;
+    }
+}

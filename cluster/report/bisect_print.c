@@ -1,0 +1,181 @@
+/* A measurement of the network, for people: every number with what it means. */
+#include <string.h>
+
+#include "cluster/report/bisect_report.h"
+
+enum { MATRIX_NODES_MAX = 16, COLUMN = 14, CUTS_MAX = 40 };
+
+static const char *rate(double bits_per_second, char text[BISECT_RATE_BYTES])
+{
+    bisect_rate_format(bits_per_second, text);
+    return text;
+}
+
+static const char *name_of(const struct bisect_summary *summary, uint32_t node)
+{
+    return summary->run->schedule.node[node].name;
+}
+
+static double window_ms(const struct bisect_summary *summary)
+{
+    return (double)summary->run->schedule.window_ns / 1e6;
+}
+
+static bool any_known(const double *value, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (value[i] >= 0)
+            return true;
+    return false;
+}
+
+static void print_matrix(const struct bisect_summary *summary, const double *matrix, const char *what, FILE *to)
+{
+    const uint32_t nodes = summary->nodes;
+    if (!any_known(matrix, (size_t)nodes * nodes))
+        return;
+    fprintf(to, "\n%s\n", what);
+    if (nodes > MATRIX_NODES_MAX) {
+        fprintf(to, "  %u nodes are too many for a table here: --json has it\n", nodes);
+        return;
+    }
+    fprintf(to, "  %-10s", "from \\ to");
+    for (uint32_t i = 0; i < nodes; i++)
+        fprintf(to, "%*.*s", COLUMN, COLUMN - 2, name_of(summary, i));
+    fputc('\n', to);
+    for (uint32_t from = 0; from < nodes; from++) {
+        fprintf(to, "  %-10.9s", name_of(summary, from));
+        for (uint32_t i = 0; i < nodes; i++) {
+            char text[BISECT_RATE_BYTES];
+            fprintf(to, "%*s", COLUMN, rate(matrix[(size_t)from * nodes + i], text));
+        }
+        fputc('\n', to);
+    }
+}
+
+static void print_all_to_all(const struct bisect_summary *summary, FILE *to)
+{
+    char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
+    fprintf(to,
+            "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst %.0f ms: "
+            "%s)\n",
+            rate(summary->all_to_all, a), window_ms(summary), rate(summary->all_to_all_worst, b));
+    fprintf(to,
+            "  busbw %s: what a node sends to others, of %u nodes the mean (algbw x (n-1)/n, where algbw would count "
+            "its own share, too)\n",
+            rate(summary->all_to_all / summary->nodes, a), summary->nodes);
+    const struct bisect_run *run = summary->run;
+    for (uint32_t i = 0; i < run->count; i++)
+        for (uint32_t n = 0; run->measurement[i].kind == CLUSTER_BISECT_ALL_TO_ALL && n < summary->nodes; n++)
+            fprintf(to, "  %-10.9s sends %s, receives %s\n", name_of(summary, n),
+                    rate(bisect_rate_node(run, &run->measurement[i], n, true), a),
+                    rate(bisect_rate_node(run, &run->measurement[i], n, false), b));
+}
+
+static void print_casts(const struct bisect_summary *summary, FILE *to)
+{
+    char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
+    if (summary->all_to_all >= 0)
+        print_all_to_all(summary, to);
+    if (!any_known(summary->incast, summary->nodes))
+        return;
+    fprintf(to, "\nincast: all others send to the node; outcast: the node sends to all others\n");
+    for (uint32_t i = 0; i < summary->nodes; i++)
+        fprintf(to, "  %-10.9s incast %s, outcast %s\n", name_of(summary, i), rate(summary->incast[i], a),
+                rate(summary->outcast[i], b));
+}
+
+static void print_cut(const struct bisect_summary *summary, const struct bisect_cut *cut, FILE *to)
+{
+    char half[2][200], a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
+    bisect_half_words(summary->run, cut->from, 0, half[0], sizeof half[0]);
+    bisect_half_words(summary->run, cut->from, 1, half[1], sizeof half[1]);
+    const struct bisect_cost cost = bisect_cost(cut->from);
+    fprintf(to, "  {%s} | {%s}  %s (worst %.0f ms: %s", half[0], half[1], rate(cut->rate, a), window_ms(summary),
+            rate(cut->worst, b));
+    if (cut->from->origin != CLUSTER_BISECT_ORIGIN_EVERY)
+        fprintf(to, "; by %s", cluster_bisect_origin_word(cut->from->origin));
+    if (cut->ideal > 0)
+        fprintf(to, "; %.1f %% of ideal", 100 * cut->rate / cut->ideal);
+    if (cost.retransmits >= 0)
+        fprintf(to, "; %.0f retransmits", cost.retransmits);
+    fprintf(to, ")\n");
+}
+
+static void print_cuts(const struct bisect_summary *summary, FILE *to)
+{
+    if (summary->cut_count == 0)
+        return;
+    fprintf(to, "\nbalanced cuts: every node of one half sends to every node of the other, both ways at once, and "
+                "nothing else moves;\n  the sum of what both halves receive\n");
+    for (uint32_t i = 0; i < summary->cut_count && i < CUTS_MAX; i++)
+        print_cut(summary, &summary->cut[i], to);
+    if (summary->cut_count > CUTS_MAX)
+        fprintf(to, "  ... and %u more: --json has all\n", summary->cut_count - CUTS_MAX);
+    char text[BISECT_RATE_BYTES], links[BISECT_RATE_BYTES];
+    const struct bisect_cut *least = &summary->cut[summary->minimum];
+    fprintf(to, "bisection bandwidth: the smallest of these cuts\n");
+    print_cut(summary, least, to);
+    fprintf(to, "median of the cuts\n  %s\n", rate(summary->median, text));
+    fprintf(to, "ideal of the smallest: twice the smaller sum of a half's link rates, times what of it is payload\n  ");
+    if (least->ideal > 0)
+        fprintf(to, "%s, of %s on the links, times %u/%u at MTU %u\n", rate(least->ideal, text),
+                rate(least->links, links), summary->segment_bytes, summary->mtu + 14, summary->mtu);
+    else
+        fprintf(to, "unknown: the cards do not say their rate; --link-rate=RATE says it\n");
+}
+
+static void print_slowest(const struct bisect_summary *summary, FILE *to)
+{
+    char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
+    if (summary->slow_link < 0)
+        return;
+    fprintf(to, "\nslowest link  %s -> %s: %s (back: %s; median of all: ", name_of(summary, summary->slow_from),
+            name_of(summary, summary->slow_to), rate(summary->slow_link, a),
+            rate(bisect_pair_rate(summary, summary->slow_to, summary->slow_from), b));
+    fprintf(to, "%s)\n", rate(summary->pair_median, a));
+    const uint32_t card = summary->slow_card;
+    const char *interface = summary->run->schedule.node[card].card.interface;
+    fprintf(to, "slowest NIC   %s of %s, %s: %s\n", *interface ? interface : "card", name_of(summary, card),
+            summary->slow_card_sends ? "sending" : "receiving",
+            rate(summary->slow_card_sends ? summary->sends[card] : summary->receives[card], a));
+    const uint32_t node = summary->slow_node;
+    fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its paths)\n", name_of(summary, node),
+            rate(summary->sends[node], a), rate(summary->receives[node], b));
+}
+
+static void print_cost(const struct bisect_summary *summary, FILE *to)
+{
+    fprintf(to, "cost          %.2f GiB moved", summary->cost.gib);
+    if (summary->cost.cpu_seconds_per_gib >= 0)
+        fprintf(to, ", %.3f CPU seconds per GiB (all workers, user and system)", summary->cost.cpu_seconds_per_gib);
+    if (summary->cost.retransmits >= 0)
+        fprintf(to, ", %.0f segments sent again", summary->cost.retransmits);
+    fprintf(to, "\nverified      every byte was counted at both ends, %.2f GiB compared with what was sent\n",
+            (double)summary->verified_bytes / (double)(1 << 30));
+}
+
+static void print_run(const struct bisect_summary *summary, FILE *to)
+{
+    const struct cluster_report *report = &summary->run->report.report;
+    if (summary->run->count == 0)
+        return;
+    fprintf(to, "\nengine %s, %u steps measured", report->engine && *report->engine ? report->engine : "unknown",
+            summary->run->count);
+    if (report->error.status != BASE_OK)
+        fprintf(to, " of %u at most", summary->run->schedule.step_count);
+    fputs("; all rates are payload\n", to);
+    print_matrix(summary, summary->alone, "pairs alone: one node sends to one other, nothing else moves", to);
+    print_matrix(summary, summary->rounds, "pairs in rounds: disjoint pairs at the same time, both ways at once", to);
+    print_casts(summary, to);
+    print_cuts(summary, to);
+    print_slowest(summary, to);
+    print_cost(summary, to);
+    fprintf(to, "verdict       %s\n", summary->verdict);
+}
+
+void bisect_report_print(const struct bisect_report *report, FILE *to)
+{
+    for (uint32_t i = 0; i < report->count; i++)
+        print_run(&report->summary[i], to);
+}

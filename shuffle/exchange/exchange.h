@@ -1,0 +1,74 @@
+/* An exchange: one all-to-all movement of rows by key; this is one worker's end of it. Outgoing lanes collect rows in
+ * frames; incoming lanes cut frames and rows out of what arrives, check them (sequence, length, end-of-stream totals
+ * per source, with verify every payload byte) and give them to the sink.
+ *
+ * Memory: frames come from a pool of lanes * frames_per_lane; a lane takes its first frame with its first row. A lane
+ * without a free frame makes append say BUSY: the scan yields, never the receiver. END frames are reserved in each
+ * lane. */
+#ifndef MILLRACE_SHUFFLE_EXCHANGE_EXCHANGE_H
+#define MILLRACE_SHUFFLE_EXCHANGE_EXCHANGE_H
+
+#include "shuffle/exchange/frame.h"
+#include "shuffle/exchange/mesh.h"
+#include "shuffle/exchange/sink.h"
+#include "shuffle/rows/batch.h"
+#include "shuffle/rows/key.h"
+
+struct shuffle_exchange_config {
+    struct shuffle_mesh *mesh; /* the exchange attaches itself; it must be closed before the mesh is freed */
+    struct base_governor *governor;
+    uint8_t id;                          /* 0 .. SHUFFLE_EXCHANGES_MAX-1, the same at all workers */
+    const struct shuffle_layout *layout; /* of the rows; the same at all workers; borrowed */
+    const struct shuffle_key *key;       /* columns of layout; borrowed */
+    uint32_t frame_bytes;                /* header included; SHUFFLE_FRAME_BYTES_MIN .. MAX */
+    uint32_t frames_per_lane;            /* at least 1; usual 2 */
+    bool verify;                         /* checks every payload byte */
+    struct shuffle_sink *sink;           /* borrowed */
+};
+
+enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *config, struct shuffle_exchange **exchange,
+                                       struct base_error *error);
+
+enum { SHUFFLE_DROP = UINT32_MAX };
+/* Default routing: destination[i] = partition of hash[i]. */
+void shuffle_route_hash(const uint64_t *hash, uint32_t count, uint32_t workers, uint32_t *destination);
+
+/* Appends rows *cursor .. batch->rows-1 to the lanes named by destination (SHUFFLE_DROP: none) and advances *cursor.
+ * BASE_BUSY: a lane has no frame, or the sink had no room for rows of this worker itself; call again with the same
+ * batch (the same struct, unchanged) next turn, also when *cursor has come to the end. Rows for this worker itself go
+ * to the sink by a call. */
+enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
+                                         const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
+                                         struct base_error *error);
+/* No more rows from this worker: sends what the lanes hold, then END on every lane. Once. */
+void shuffle_exchange_finish(struct shuffle_exchange *exchange);
+/* All frames and ENDs of this worker have left (handed to the kernel and completed, or returned home). */
+bool shuffle_exchange_sent(const struct shuffle_exchange *exchange);
+/* END has come from every worker, totals agreed, and the sink has taken all rows. */
+bool shuffle_exchange_received(const struct shuffle_exchange *exchange);
+
+/* X(name): counters. */
+#define SHUFFLE_EXCHANGE_COUNTER_LIST(X)                                                                               \
+    X(rows_out)  /* appended, own rows included */                                                                     \
+    X(rows_in)   /* given to the sink, own rows included */                                                            \
+    X(rows_self) /* of these, by a call */                                                                             \
+    X(frames_out)                                                                                                      \
+    X(frames_in)                                                                                                       \
+    X(rows_stitched)  /* cut by a chunk's edge */                                                                      \
+    X(stitched_bytes) /* of these, copied to make them, or their keys, whole */                                        \
+    X(joined_bytes)   /* of these, copied because the sink wanted a value that was cut */                              \
+    X(stalls_frame)   /* append said BUSY for want of a frame */                                                       \
+    X(stalls_sink)    /* a sink said BUSY */
+
+struct shuffle_exchange_counters {
+#define X(name) uint64_t name;
+    SHUFFLE_EXCHANGE_COUNTER_LIST(X)
+#undef X
+};
+const struct shuffle_exchange_counters *shuffle_exchange_counters(const struct shuffle_exchange *exchange);
+
+/* After the mesh was closed (shuffle_mesh_closed): all frames are home; missing ones are logged. Before
+ * shuffle_mesh_free. */
+void shuffle_exchange_close(struct shuffle_exchange *exchange);
+
+#endif

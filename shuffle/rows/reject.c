@@ -1,0 +1,40 @@
+#include "shuffle/rows/reject.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* The place of a row among those kept, or NULL. */
+static struct shuffle_reject *place(struct shuffle_rejects *rejects, uint64_t morsel, uint64_t line)
+{
+    uint32_t at = rejects->kept;
+    while (at > 0 && (morsel < rejects->reject[at - 1].morsel ||
+                      (morsel == rejects->reject[at - 1].morsel && line < rejects->reject[at - 1].line)))
+        at--;
+    if (at == SHUFFLE_REJECTS_KEPT)
+        return NULL;
+    if (rejects->kept < SHUFFLE_REJECTS_KEPT)
+        rejects->kept++;
+    memmove(&rejects->reject[at + 1], &rejects->reject[at], (rejects->kept - at - 1) * sizeof *rejects->reject);
+    return &rejects->reject[at];
+}
+
+struct shuffle_reject *shuffle_rejects_add(struct shuffle_rejects *rejects, uint64_t morsel, uint32_t file,
+                                           uint64_t line)
+{
+    rejects->count++;
+    struct shuffle_reject *at = place(rejects, morsel, line);
+    if (at != NULL)
+        *at = (struct shuffle_reject){.morsel = morsel, .line = line, .file = file};
+    return at;
+}
+
+void shuffle_rejects_merge(struct shuffle_rejects *rejects, const struct shuffle_rejects *from)
+{
+    rejects->count += from->count;
+    for (uint32_t i = 0; i < from->kept; i++) {
+        struct shuffle_reject *at = place(rejects, from->reject[i].morsel, from->reject[i].line);
+        if (at == NULL)
+            return;
+        *at = from->reject[i];
+    }
+}

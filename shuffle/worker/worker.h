@@ -1,0 +1,63 @@
+/* The worker: a function of its state, its completions and its engine's time. It owns an engine and runs at most one
+ * task (a job's share, defined by the floor above). Threads and clocks are in a thin shell around it
+ * (cluster/crew/crew.c); in a simulation all workers take turns in one thread. */
+#ifndef MILLRACE_SHUFFLE_WORKER_WORKER_H
+#define MILLRACE_SHUFFLE_WORKER_WORKER_H
+
+#include <stdbool.h>
+
+#include "net/engine/engine.h"
+#include "shuffle/exchange/mailbox.h"
+
+struct shuffle_worker;
+
+/* How much one turn may do of each thing. */
+struct shuffle_budget {
+    uint32_t events;      /* completions reaped */
+    uint32_t batches;     /* scanned */
+    uint32_t output_rows; /* produced by probes */
+};
+/* events 256, batches 16, output_rows 16384. */
+extern const struct shuffle_budget shuffle_budget_default;
+
+/* A task as the worker sees it. */
+struct shuffle_task;
+struct shuffle_task_ops {
+    /* One completion. */
+    void (*event)(struct shuffle_task *task, const struct net_event *event);
+    /* One slice of work; true when something moved (the worker must not block yet). */
+    bool (*turn)(struct shuffle_task *task, const struct shuffle_budget *budget);
+    /* Earliest deadline it waits for (engine time), or UINT64_MAX. */
+    uint64_t (*deadline_ns)(const struct shuffle_task *task);
+};
+/* Every task's struct begins with this. */
+struct shuffle_task {
+    const struct shuffle_task_ops *ops;
+};
+
+/* A command runs on the worker's thread, in its turn. */
+typedef void shuffle_command_fn(struct shuffle_worker *worker, void *argument);
+
+/* The worker owns neither engine nor mailroom. local is its number within the node. */
+enum base_status shuffle_worker_open(uint32_t local, struct shuffle_worker **worker, struct base_error *error);
+/* No task may be set. */
+void shuffle_worker_close(struct shuffle_worker *worker);
+
+/* On the worker's thread (or before it runs): which engine it polls; which mailroom it sleeps at (NULL: none); which
+ * task runs (NULL: none). */
+void shuffle_worker_set_engine(struct shuffle_worker *worker, struct net_engine *engine);
+void shuffle_worker_set_mailroom(struct shuffle_worker *worker, struct shuffle_mailroom *mailroom);
+void shuffle_worker_set_task(struct shuffle_worker *worker, struct shuffle_task *task);
+struct shuffle_task *shuffle_worker_task(const struct shuffle_worker *worker);
+
+/* From any thread: queues a command and wakes the worker. BASE_NO_MEMORY, else BASE_OK. Commands run in order. */
+enum base_status shuffle_worker_post(struct shuffle_worker *worker, shuffle_command_fn *command, void *argument);
+
+/* From any thread: the worker takes a turn, also when it was about to block. */
+void shuffle_worker_wake(struct shuffle_worker *worker);
+
+/* One turn. may_block false: never blocks (simulation). Blocks, when nothing can run, until a completion or the task's
+ * deadline. Returns whether anything moved. */
+bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_budget *budget, bool may_block);
+
+#endif

@@ -1,0 +1,139 @@
+/* The thread that writes the coordinator's files: decisions become durable, and are told of one by one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cluster/shell/disk.h"
+
+enum { LIMIT_MS = 120 * 1000 }; /* only a hang waits for so long */
+
+static char folder[64];
+static struct cluster_state *state_folder;
+static struct cluster_disk *disk;
+
+static int setup(void **state)
+{
+    (void)state;
+    uint64_t first_job;
+    struct base_error error;
+    strcpy(folder, "/tmp/millrace-disk-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(cluster_state_open(folder, &state_folder, &first_job, &error), BASE_OK);
+    assert_int_equal(cluster_disk_open(state_folder, &disk, &error), BASE_OK);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    char command[128];
+    assert_true(cluster_disk_close(disk));
+    cluster_state_close(state_folder);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    return 0;
+}
+
+static void record(uint64_t job)
+{
+    struct join_node node = {.name = "n1", .count = 1};
+    struct cluster_decision decision = {.job = job,
+                                        .out = "/somewhere",
+                                        .extension = "csv",
+                                        .text = "{}\n",
+                                        .files = "7-00000000000000000000000000000000",
+                                        .node_count = 1,
+                                        .node = &node};
+    cluster_disk_record(disk, &decision, false);
+}
+
+static void expect_result(uint64_t job, enum base_status status)
+{
+    struct cluster_event event;
+    struct pollfd ready = {.fd = cluster_disk_fd(disk), .events = POLLIN};
+    do
+        assert_int_equal(poll(&ready, 1, LIMIT_MS), 1);
+    while (!cluster_disk_result(disk, &event));
+    assert_int_equal(event.kind, CLUSTER_EVENT_RECORDED);
+    assert_int_equal(event.job, job);
+    assert_int_equal(event.error.status, status);
+}
+
+static bool is_there(uint64_t job)
+{
+    char path[96];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/decision-%llu", folder, (unsigned long long)job);
+    return stat(path, &info) == 0;
+}
+
+static void decisions_are_recorded_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t job = 1; job <= 20; job++)
+        record(job);
+    for (uint64_t job = 1; job <= 20; job++)
+        expect_result(job, BASE_OK);
+    struct cluster_event event;
+    assert_false(cluster_disk_result(disk, &event));
+    for (uint64_t job = 1; job <= 20; job++)
+        assert_true(is_there(job));
+    cluster_disk_reserve(disk);
+    struct pollfd ready = {.fd = cluster_disk_fd(disk), .events = POLLIN};
+    do
+        assert_int_equal(poll(&ready, 1, LIMIT_MS), 1);
+    while (!cluster_disk_result(disk, &event));
+    assert_int_equal(event.kind, CLUSTER_EVENT_RESERVED);
+    assert_int_equal(event.error.status, BASE_OK);
+    assert_true(event.job > 1);
+    cluster_disk_forget(disk, 7);
+    record(21); /* after what was ordered before */
+    expect_result(21, BASE_OK);
+    assert_false(is_there(7));
+    assert_true(is_there(8));
+}
+
+static void a_failure_is_told(void **state)
+{
+    (void)state;
+    struct join_node node = {.name = "n1", .count = 1};
+    struct cluster_decision decision = {.job = 5,
+                                        .out = "/not\xffutf-8",
+                                        .extension = "csv",
+                                        .text = "{}\n",
+                                        .files = "7-00000000000000000000000000000000",
+                                        .node_count = 1,
+                                        .node = &node};
+    cluster_disk_record(disk, &decision, false);
+    expect_result(5, BASE_INVALID);
+    assert_false(is_there(5));
+}
+
+static void what_was_ordered_is_done_at_the_end(void **state)
+{
+    record(30);
+    assert_true(cluster_disk_close(disk));
+    assert_true(is_there(30));
+    struct base_error error;
+    assert_int_equal(cluster_disk_open(state_folder, &disk, &error), BASE_OK);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(decisions_are_recorded_in_order, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_failure_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_was_ordered_is_done_at_the_end, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
