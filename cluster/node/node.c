@@ -17,11 +17,11 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/coordinator/coordinator.h"
 #include "cluster/node/heartbeat.h"
 #include "cluster/node/job.h"
 #include "cluster/protocol/link.h"
 #include "cluster/protocol/listen_policy.h"
+#include "cluster/protocol/liveness.h"
 
 #define NODE_CONNECT_NS CLUSTER_SILENCE_NS
 #define NODE_WELCOME_NS (UINT64_C(2) * BASE_NS_PER_S)
