@@ -1,17 +1,11 @@
 # shellcheck shell=bash
-# about: formatting, the order of the floors, headers that compile alone, shell scripts
+# about: formatting, the order of floors and rooms, headers that compile alone, shell scripts
 # groups: default full
 # limit: 600
 CLANG_FORMAT_MAJOR=14
 
 # Everything below asks git for the sources; without a repository it would find none and be content.
 git rev-parse --is-inside-work-tree
-
-# no_include FLOOR HIGHER: prints FLOOR's includes from HIGHER floors (words joined by |), succeeds when there are none.
-no_include()
-{
-    ! git grep -nE "#include \"($2)/" -- "$1/*.c" "$1/*.h"
-}
 
 headers_compile_alone()
 {
@@ -81,10 +75,7 @@ if clang-format --version | grep -q "version $CLANG_FORMAT_MAJOR\."; then
 else
     skip "formatting is judged by clang-format $CLANG_FORMAT_MAJOR; versions differ in details"
 fi
-check "base stands on nothing" no_include base 'net|shuffle|join|cluster|bench'
-check "net stands on base" no_include net 'shuffle|join|cluster|bench'
-check "shuffle stands on net" no_include shuffle 'join|cluster|bench'
-check "join stands on shuffle" no_include join 'cluster|bench'
+check "floors and rooms include downward, tests mirror them" tests/rooms.py includes
 check "only net and the kernel's own effects include liburing" only_in 'net/|tests/net/|bench/micro' '#include [<"]liburing'
 check "only the key includes libsodium" only_in 'net/proof/key\.c' '#include [<"]sodium'
 check "only one file includes zlib and libzstd" only_in 'shuffle/source/unpack\.c|tests/shuffle/source/test_unpack\.c' '#include [<"](zlib|zstd)'

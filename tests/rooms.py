@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Floors and rooms keep their order: rooms.py includes, or rooms.py calls BUILD.
+
+The table of rooms in docs/architecture.md is the order, from the ground up. A file uses its own room and those before
+it in the table: `includes` looks at #include lines, at the number of files in a room, at headers that are a room's own
+(internal.h), and at the folders of the tests, which mirror the rooms; `calls` looks at the symbols of the objects in
+BUILD, since a function can be defined above where it is declared. Prints a line for each offence; exits with 1 when
+there is one."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+TABLE = "docs/architecture.md"
+ROW = re.compile(r"^\| `([a-z/]+)/` \|")
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+FILES_MAX = 22
+OUTSIDE = {"net/compat/linux"}  # a header in the kernel's place: found by its name, not by a room
+
+
+def table():
+    """Folders in their order."""
+    with open(TABLE, encoding="utf-8") as file:
+        text = file.read()
+    begin = text.index("\n### Rooms\n")
+    rows = [ROW.match(line) for line in text[begin : text.index("\n## ", begin)].splitlines()]
+    return [row.group(1) for row in rows if row]
+
+
+def below(folder, pattern):
+    """Paths of files in and below folder whose names match pattern."""
+    return sorted(
+        os.path.join(path, name) for path, _, names in os.walk(folder) for name in names if re.fullmatch(pattern, name)
+    )
+
+
+def floors(rooms):
+    return sorted({room.split("/")[0] for room in rooms})
+
+
+def sources(rooms):
+    return [name for floor in floors(rooms) for name in below(floor, r".*\.[ch]")]
+
+
+def may_use(rooms, user, used):
+    return user == used or rooms.index(used) < rooms.index(user)
+
+
+def folders(rooms, files):
+    """Every folder of the floors is in the table, and the other way round; no room is crowded; tests mirror rooms."""
+    count = {}
+    for name in files:
+        count[os.path.dirname(name)] = count.get(os.path.dirname(name), 0) + 1
+    for folder in sorted(count):
+        if folder not in rooms and folder not in OUTSIDE:
+            yield f"{folder}/ is not in the table of rooms ({TABLE})"
+        elif count[folder] > FILES_MAX:
+            yield f"{folder}/ has {count[folder]} files, more than {FILES_MAX}: split it by reason"
+    for room in rooms:
+        if room not in count:
+            yield f"{room}/ is in the table of rooms ({TABLE}) and has no files"
+    tests = (name for floor in floors(rooms) for name in below(f"tests/{floor}", r"test_.*\.c"))
+    for folder in sorted({os.path.dirname(name) for name in tests}):
+        room = folder[len("tests/") :]
+        if room not in rooms and room not in floors(rooms):
+            yield f"{folder}/ is no room: tests stand in the folder of their source's room"
+
+
+def includes(rooms, files):
+    for name in files:
+        room = os.path.dirname(name)
+        if room in OUTSIDE:
+            continue
+        with open(name, encoding="utf-8") as file:
+            for header in INCLUDE.findall(file.read()):
+                used = os.path.dirname(header)
+                if used not in rooms:
+                    if not os.path.basename(header).endswith((".pb-c.h", ".pb.h")):
+                        yield f"{name} includes {header}, which is in no room"
+                elif not may_use(rooms, room, used):
+                    yield f"{name} includes {header}: {used}/ comes after {room}/ in the table of rooms"
+                elif used != room and header.endswith("internal.h"):
+                    yield f"{name} includes {header}, which is for {used}/ alone"
+
+
+def objects(build, files):
+    """(source, object) of those that were built."""
+    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
+        for command in json.load(file):
+            name = os.path.relpath(os.path.realpath(command["file"]), os.path.realpath("."))
+            output = command.get("output") or re.search(r" -o (\S+)", command["command"]).group(1)
+            path = os.path.join(command["directory"], output)
+            if name in files and os.path.exists(path):
+                yield name, path
+
+
+def calls(rooms, files, build):
+    defined, used = {}, {}
+    for name, path in objects(build, set(files)):
+        for line in subprocess.check_output(["nm", path], text=True).splitlines():
+            words = line.split()
+            if words[-2] == "U":
+                used.setdefault(name, set()).add(words[-1])
+            elif words[-2] in "TDRBC":
+                defined[words[-1]] = name
+    if len(used) < 50:
+        yield f"{build} has only {len(used)} objects: build it first"
+    for name in sorted(used):
+        room = os.path.dirname(name)
+        for symbol in sorted(used[name] & defined.keys()):
+            other = os.path.dirname(defined[symbol])
+            if not may_use(rooms, room, other):
+                yield f"{name} uses {symbol} of {defined[symbol]}: {other}/ comes after {room}/ in the table of rooms"
+
+
+def main(arguments):
+    rooms = table()
+    files = sources(rooms)
+    if arguments == ["includes"]:
+        faults = [*folders(rooms, files), *includes(rooms, files)]
+    elif len(arguments) == 2 and arguments[0] == "calls":
+        faults = list(calls(rooms, files, arguments[1]))
+    else:
+        sys.exit(__doc__)
+    for fault in faults:
+        print(fault)
+    print(f"{len(files)} files in {len(rooms)} rooms: {len(faults)} out of order")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
