@@ -337,6 +337,27 @@ static void on_hello(struct cluster_coordinator *c, uint64_t peer, struct cluste
     }
 }
 
+static void heartbeat_message(struct cluster_coordinator *c, struct coordinator_node *node,
+                              const struct cluster_message *message)
+{
+    char how[160];
+    if (message->kind != CLUSTER_MESSAGE_BEAT) {
+        snprintf(how, sizeof how, "it said %s on its heartbeat connection", cluster_message_name(message->kind));
+        coordinator_lose_node(c, node, how);
+        return;
+    }
+    if (message->beat.stuck_ns > 0) {
+        snprintf(how, sizeof how,
+                 "its control thread has not moved for %" PRIu64 " s though its process lives: does a file system hang "
+                 "there?",
+                 message->beat.stuck_ns / BASE_NS_PER_S);
+        coordinator_lose_node(c, node, how);
+        return;
+    }
+    node->heard_ns = c->now_ns;
+    coordinator_send(c, node->beat_peer, CLUSTER_MESSAGE_BEAT, 0)->beat.sequence = message->beat.sequence;
+}
+
 static void on_message(struct cluster_coordinator *c, uint64_t peer, struct cluster_message *message)
 {
     if (message->kind == CLUSTER_MESSAGE_HELLO) {
@@ -344,23 +365,14 @@ static void on_message(struct cluster_coordinator *c, uint64_t peer, struct clus
         return;
     }
     struct coordinator_node *node = node_by_peer(c, peer);
-    if (node && node->beat_peer == peer && message->kind == CLUSTER_MESSAGE_BEAT && message->beat.stuck_ns > 0) {
-        char how[160];
-        snprintf(how, sizeof how,
-                 "its control thread has not moved for %" PRIu64 " s though its process lives: does a file system hang "
-                 "there?",
-                 message->beat.stuck_ns / BASE_NS_PER_S);
-        coordinator_lose_node(c, node, how);
-    } else if (node && node->beat_peer == peer) {
-        node->heard_ns = c->now_ns;
-        coordinator_send(c, peer, CLUSTER_MESSAGE_BEAT, 0)->beat.sequence = message->beat.sequence;
-    } else if (node) {
+    if (node && node->beat_peer == peer)
+        heartbeat_message(c, node, message);
+    else if (node)
         coordinator_job_message(c, node, message);
-    } else if (is_client(c, peer)) {
+    else if (is_client(c, peer))
         client_message(c, peer, message);
-    } else {
+    else
         coordinator_act(c, CLUSTER_ACTION_CLOSE, peer);
-    }
 }
 
 static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct base_error *error)

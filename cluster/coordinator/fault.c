@@ -13,6 +13,12 @@ static bool is_scanning(const struct coordinator_job *job)
     return job->phase == CLUSTER_PHASE_BUILD || job->phase == CLUSTER_PHASE_PROBE;
 }
 
+enum base_status coordinator_node_reason(enum base_status status)
+{
+    const bool ours = status == BASE_CANCELLED || status == BASE_VERSION;
+    return ours || !base_status_is_failure(status) ? BASE_INTERNAL : status;
+}
+
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault)
 {
     struct coordinator_job *job = c->run;
@@ -25,7 +31,7 @@ void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, con
     if (!first && fault->morsel >= job->fault_morsel)
         return;
     job->fault_morsel = fault->morsel;
-    base_error_set(&job->fault, fault->error.status, "node %s: %s", name, fault->error.text);
+    base_error_set(&job->fault, coordinator_node_reason(fault->error.status), "node %s: %s", name, fault->error.text);
     for (uint32_t i = 0; first && i < job->node_count; i++) {
         if (job->node[i].lost)
             continue;

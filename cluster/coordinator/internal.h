@@ -188,6 +188,9 @@ uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c);
 void coordinator_lose_late(struct cluster_coordinator *c);
 
 /* coordinator/fault.c: input that cannot be read, and which of several errors is told. */
+/* The reason that a node gives. Some reasons are not a node's to give: clients would take them for an end by their own
+ * will or for another build. */
+enum base_status coordinator_node_reason(enum base_status status);
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault);
 /* The node has scanned all before the fault, or is lost. */
 void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *node);

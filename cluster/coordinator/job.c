@@ -501,20 +501,12 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
                      &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);
 }
 
-/* The reason that a node gives. Some reasons are not a node's to give: clients would take them for an end by their own
- * will or for another build. */
-static enum base_status node_reason(enum base_status status)
-{
-    const bool ours = status == BASE_CANCELLED || status == BASE_VERSION;
-    return ours || !base_status_is_failure(status) ? BASE_INTERNAL : status;
-}
-
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
     /* What a source cannot be is what the request declares. */
     if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_TYPE)
         c->run->bad_request = true;
-    coordinator_fail(c, node_reason(error->status), "node %s: %s", node->node->hello.name, error->text);
+    coordinator_fail(c, coordinator_node_reason(error->status), "node %s: %s", node->node->hello.name, error->text);
 }
 
 static struct run_node *find_member(const struct cluster_coordinator *c, const struct coordinator_node *node)
@@ -543,7 +535,7 @@ static void leave_stuck(struct cluster_coordinator *c)
     const struct coordinator_job *job = c->run;
     if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
         c->now_ns >= since_ns + CLUSTER_PATIENCE_NS)
-        coordinator_fail(c, node_reason(error.status),
+        coordinator_fail(c, coordinator_node_reason(error.status),
                          "%s; the result is decided, and is completed as soon as that is possible", error.text);
 }
 

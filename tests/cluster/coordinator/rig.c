@@ -195,6 +195,11 @@ static void deliver_to_coordinator(struct rig *rig, const struct rig_message *me
 
 /* ---- nodes ---- */
 
+void rig_peer_say(struct rig *rig, uint64_t peer, const struct cluster_message *message)
+{
+    post(rig, peer, true, message);
+}
+
 void rig_node_say(struct rig *rig, uint32_t node, const struct cluster_message *message)
 {
     if (rig->node[node].control)

@@ -106,6 +106,7 @@ void rig_node_continue(struct rig *rig, uint32_t node);
 /* It has not heard of the coordinator for too long: lets go of its job, and comes again. */
 void rig_node_give_up(struct rig *rig, uint32_t node);
 void rig_node_say(struct rig *rig, uint32_t node, const struct cluster_message *message);
+void rig_peer_say(struct rig *rig, uint64_t peer, const struct cluster_message *message);
 
 struct rig_client *rig_client(struct rig *rig);
 struct rig_client *rig_submit(struct rig *rig, const struct cluster_submit *submit);

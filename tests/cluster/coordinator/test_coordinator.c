@@ -175,6 +175,24 @@ static void test_reasons_of_nodes(void **state)
             assert_int_equal(await_report(rig, client, CLUSTER_COMMIT_NS), BASE_INTERNAL);
             rig_close(rig);
         }
+    /* Nor by a fault of the input; the codec refuses the first two in one. */
+    for (uint32_t i = 2; i < sizeof given / sizeof given[0]; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 44 + i, 3);
+        for (uint32_t n = 0; n < 3; n++)
+            rig->node[n].mute[CLUSTER_MESSAGE_START] = rig->node[n].mute[CLUSTER_MESSAGE_HALT] = true;
+        const struct cluster_submit submit = rig_join();
+        struct rig_client *client = rig_submit(rig, &submit);
+        assert_true(rig_until_told(rig, 1, CLUSTER_MESSAGE_START, BASE_NS_PER_S));
+        struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT, .job = client->job};
+        fault.fault.error.status = given[i];
+        rig_node_say(rig, 1, &fault);
+        rig_run(rig, 10 * BASE_NS_PER_MS);
+        rig_node_kill(rig, 2); /* the job ends, with the fault */
+        assert_int_equal(await_report(rig, client, LOST_BOUND_NS), BASE_INTERNAL);
+        assert_names(client, "node n2");
+        rig_close(rig);
+    }
 }
 
 static bool was_asked_to_record(struct rig *rig)
@@ -749,6 +767,27 @@ static void test_hello_twice(void **state)
 }
 
 /* Who finds the queue full has not cancelled anything. */
+/* A heartbeat connection carries beats: whoever says anything else there is no node of ours, however often it says it.
+ */
+static void test_only_beats_on_a_heartbeat_connection(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_LIST_NODES, CLUSTER_MESSAGE_STEP,
+                                                      CLUSTER_MESSAGE_CANCEL};
+    for (uint32_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct rig *rig = the_rig();
+        open_complete(rig, 410 + i, 3);
+        struct rig_client *client = stand_still(rig, CLUSTER_MESSAGE_START);
+        const struct cluster_message wrong = {.kind = kinds[i], .job = client->job};
+        rig_peer_say(rig, rig->node[1].beat, &wrong);
+        assert_int_equal(await_report(rig, client, 100 * BASE_NS_PER_MS), BASE_NODE_LOST);
+        assert_names(client, "n2");
+        assert_names(client, cluster_message_name(kinds[i]));
+        assert_names(client, "on its heartbeat connection");
+        rig_close(rig);
+    }
+}
+
 static void test_queue_full(void **state)
 {
     (void)state;
@@ -1400,6 +1439,7 @@ int main(void)
         cmocka_unit_test(test_hung_node),
         cmocka_unit_test(test_stop_while_committing),
         cmocka_unit_test(test_hello_twice),
+        cmocka_unit_test(test_only_beats_on_a_heartbeat_connection),
         cmocka_unit_test(test_queue_full),
         cmocka_unit_test(test_names_that_are_not_utf8),
         cmocka_unit_test(test_files_that_differ),
