@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "net/engine/iowq.h"
 #include "net/open.h"
 
 /* ---- what it came to ---- */

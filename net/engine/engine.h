@@ -17,14 +17,13 @@
 #ifndef MILLRACE_NET_ENGINE_ENGINE_H
 #define MILLRACE_NET_ENGINE_ENGINE_H
 
-#include <netinet/in.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "base/memory/memory.h"
 #include "base/status.h"
+#include "net/engine/address.h"
 #include "net/engine/rung.h"
 #include "net/engine/socket_settings.h"
 
@@ -35,16 +34,6 @@ enum { NET_SEND_SEGMENTS_MAX = 64 };
 /* Sends of one socket between net_socket_send and SENT. */
 enum { NET_SENDS_MAX = 4 };
 
-/* IPv4 or IPv6 address and port. */
-struct net_address {
-    union {
-        struct sockaddr any;
-        struct sockaddr_in v4;
-        struct sockaddr_in6 v6;
-    };
-    socklen_t bytes;
-};
-
 /* The receive queue of a card that zero-copy receive takes, for the engine alone: its connections must be steered there
  * before they carry data. */
 struct net_receive_queue {
@@ -53,12 +42,6 @@ struct net_receive_queue {
     uint64_t area_bytes;  /* memory for received payload; 0: recv_chunk_count times recv_chunk_bytes. A piece of it is
                              taken  by every completion, however few bytes it brings */
     uint32_t piece_bytes; /* a power of two from a page on; 0: a page. More where the driver takes it, else a page */
-};
-
-/* Local ports that connections are made from; they may be shared by connections to different places. */
-struct net_port_block {
-    uint16_t first;
-    uint16_t count; /* 0: any port */
 };
 
 struct net_engine_config {
@@ -248,21 +231,5 @@ void net_engine_wake(struct net_engine *engine);
  * wait_ns have passed (0: never blocks; NET_WAIT_FOREVER: no limit). Returns the number of events. */
 #define NET_WAIT_FOREVER UINT64_MAX
 uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns);
-
-/* Threads of this process that the kernel has started to carry out io_uring requests which could not be done at once
- * (io-wq), as there are now. None is due to sockets as long as all is well; files may need some. */
-uint32_t net_iowq_workers(void);
-
-/* A listening TCP socket on address (port 0: any), non-blocking, SO_REUSEADDR; *fd is the caller's, *bound the address
- * with the port given. */
-enum base_status net_listen(const struct net_address *address, int backlog, int *fd, struct net_address *bound,
-                            struct base_error *error);
-/* The same at the first port of the block that is free, whatever port the address has. A block without ports: any. */
-enum base_status net_listen_within(const struct net_address *address, const struct net_port_block *ports, int backlog,
-                                   int *fd, struct net_address *bound, struct base_error *error);
-/* Parses "10.0.0.1:7400", "[::1]:7400" or "host:7400" (resolved; the first address wins). */
-enum base_status net_address_parse(const char *text, struct net_address *address, struct base_error *error);
-/* Writes "10.0.0.1:7400" or "[::1]:7400". text has at least 64 bytes. */
-void net_address_format(const struct net_address *address, char *text);
 
 #endif

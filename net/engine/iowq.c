@@ -1,9 +1,10 @@
-/* Counts the kernel's io-wq workers by the name it gives them. */
+/* Counts them by the name the kernel gives them. */
+#include "net/engine/iowq.h"
+
 #include <dirent.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "net/engine/engine.h"
 
 /* "iou-wrk-PID" */
 static const char iowq_name[] = "iou-wrk-";

@@ -67,11 +67,6 @@ void epoll_send_finished(struct epoll_socket *socket, struct net_send_op *op, en
     event->send = op;
 }
 
-static enum base_status epoll_send_status(const struct net_send_op *op)
-{
-    return op->own.os_error == 0 ? BASE_OK : base_status_from_errno(op->own.os_error);
-}
-
 /* All bytes are out, or none will be any more. */
 static void epoll_send_over(struct epoll_socket *socket, int os_error, struct epoll_output *output)
 {
@@ -82,7 +77,7 @@ static void epoll_send_over(struct epoll_socket *socket, int os_error, struct ep
     if (os_error == 0 && (socket->flags & EPOLL_FIN_AFTER_SEND))
         (void)shutdown(socket->fd, SHUT_WR);
     if (op->own.notices_due == 0) {
-        epoll_send_finished(socket, op, epoll_send_status(op), output);
+        epoll_send_finished(socket, op, net_send_status(op), output);
         return;
     }
     socket->waiting[socket->waiting_count++] = op;
@@ -104,7 +99,7 @@ void epoll_turn_returned(struct epoll_socket *socket, struct epoll_output *outpu
         if (socket->waiting[i]->own.notices_due == 0)
             socket->flags |= EPOLL_RETURNED;
     }
-    epoll_send_finished(socket, op, epoll_send_status(op), output);
+    epoll_send_finished(socket, op, net_send_status(op), output);
 }
 
 /* As send(2). */

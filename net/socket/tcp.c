@@ -274,3 +274,8 @@ size_t net_send_left(const struct net_send_op *op, uint32_t first)
         bytes += op->segments[i].iov_len;
     return bytes;
 }
+
+enum base_status net_send_status(const struct net_send_op *op)
+{
+    return op->own.os_error == 0 ? BASE_OK : base_status_from_errno(op->own.os_error);
+}

@@ -50,5 +50,7 @@ void net_accept_complain(int os_error, uint64_t now_ns);
 void net_send_advance(struct net_send_op *op, uint32_t *first, size_t bytes);
 /* Bytes of all segments from first on. */
 size_t net_send_left(const struct net_send_op *op, uint32_t first);
+/* How a send ended that is over. */
+enum base_status net_send_status(const struct net_send_op *op);
 
 #endif

@@ -141,11 +141,6 @@ void uring_send_finished(struct uring_socket *socket, struct net_send_op *op, en
     event->send = op;
 }
 
-static enum base_status uring_send_status(const struct net_send_op *op)
-{
-    return op->own.os_error == 0 ? BASE_OK : base_status_from_errno(op->own.os_error);
-}
-
 /* All bytes are out, or none will be any more. */
 static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struct net_event *event)
 {
@@ -156,7 +151,7 @@ static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struc
     if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
         (void)shutdown(socket->fd, SHUT_WR);
     if (op->own.notices_due == 0) {
-        uring_send_finished(socket, op, uring_send_status(op), event);
+        uring_send_finished(socket, op, net_send_status(op), event);
         return 1;
     }
     if (os_error != 0)
@@ -227,6 +222,6 @@ uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_
         net_zerocopy_told(socket->base.engine, &socket->zerocopy, 1, copied);
     if (op == socket->op || op->own.notices_due > 0)
         return 0;
-    uring_send_finished(socket, op, uring_send_status(op), event);
+    uring_send_finished(socket, op, net_send_status(op), event);
     return 1;
 }

@@ -1,4 +1,5 @@
-/* Addresses as text, and listening sockets. */
+#include "net/engine/address.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -6,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "net/engine/engine.h"
 
 enum { ADDRESS_HOST_BYTES_MAX = 256, ADDRESS_TEXT_BYTES = 64 };
 
