@@ -1,4 +1,5 @@
-/* The sending end of an exchange: rows of a batch go into the open frames of their lanes. The receiving end is inlet.c.
+/* The sending end of an exchange: rows of a batch go into the open frames of their lanes. The receiving end is inlet.c:
+ * it cuts frames and rows out of what arrives.
  *
  * Two ways in. Rows that stand complete in memory (an image of fixed width) are copied by a loop with a constant size
  * for the usual small rows, over all lanes alike; own rows are not copied: their addresses are collected in a second
@@ -7,12 +8,11 @@
  *
  * Own rows wait in `own` while the sink is busy. Append does not return BASE_OK before they are taken, so they may
  * point into the batch. */
-#include "shuffle/exchange/lane.h"
-
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/mesh_internal.h"
+#include "shuffle/exchange/exchange_internal.h"
+#include "shuffle/exchange/mesh_lanes.h"
 
 enum { SMALL_ROW_BYTES_MAX = 128, IMAGED_ROW_BYTES_MAX = 256 };
 
@@ -40,7 +40,7 @@ static void exchange_free(struct shuffle_exchange *exchange)
 {
     for (uint32_t i = 0; i < exchange->slabs_registered; i++) {
         size_t bytes;
-        net_memory_unregister(shuffle_mesh_engine(exchange->config.mesh), base_pool_slab(exchange->frames, i, &bytes));
+        net_memory_unregister(exchange->engine, base_pool_slab(exchange->frames, i, &bytes));
     }
     base_pool_close(exchange->frames);
     free(exchange->scratch);
@@ -85,6 +85,7 @@ enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *con
     if (!opened)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for exchange %u", config->id);
     opened->config = *config;
+    opened->engine = shuffle_mesh_engine(config->mesh);
     opened->worker = shuffle_mesh_worker(config->mesh);
     opened->workers = workers;
     opened->row_bytes = config->layout->last_variable < 0 ? config->layout->row_bytes : 0;
@@ -212,7 +213,8 @@ static enum base_status own_offer(struct shuffle_exchange *exchange, struct base
     if (own->rows.count == 0)
         return BASE_OK;
     bool worked = false;
-    const enum base_status status = shuffle_group_offer(exchange, own, &worked, error);
+    const enum base_status status =
+        shuffle_group_offer(own, exchange->config.sink, &exchange->counters, &worked, error);
     if (status != BASE_OK)
         return status;
     exchange->counters.rows_self += own->rows.count;
@@ -290,7 +292,7 @@ static enum base_status own_room(struct shuffle_exchange *exchange, uint32_t byt
         status = own_offer(exchange, error);
     struct shuffle_frame **frame = large ? &exchange->own_large : &exchange->own_frame;
     if (status == BASE_OK && !*frame)
-        status = shuffle_frame_take_own(exchange, bytes, frame, error);
+        status = shuffle_lane_own_frame(exchange, bytes, frame, error);
     if (status != BASE_OK)
         return status;
     *to = (*frame)->wire + SHUFFLE_FRAME_HEADER_BYTES + (large ? 0 : exchange->own_bytes);

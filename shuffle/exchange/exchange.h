@@ -1,6 +1,7 @@
 /* An exchange: one all-to-all movement of rows by key; this is one worker's end of it. Outgoing lanes collect rows in
- * frames; incoming lanes cut frames and rows out of what arrives, check them (sequence, length, end-of-stream totals
- * per source, with verify every payload byte) and give them to the sink.
+ * frames (lane.h). What arrives is cut into frames and rows by the mesh's inlets (inlet.h), which check it against the
+ * exchange's incoming lanes (sequence, length, end-of-stream totals per source, with verify every payload byte) and
+ * give the rows to the exchange's sink.
  *
  * Memory: frames come from a pool of lanes * frames_per_lane; a lane takes its first frame with its first row. A lane
  * without a free frame makes append say BUSY: the scan yields, never the receiver. END frames are reserved in each

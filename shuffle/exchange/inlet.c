@@ -15,56 +15,15 @@
  * row that the frame has announced, so at most SHUFFLE_ROW_BYTES_MAX; the usual size is reserved ahead. */
 #include "shuffle/exchange/inlet.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <xxhash.h> /* the library's: its streaming form cannot be inlined without optimisation */
 
 #include "base/assert.h"
-#include "shuffle/exchange/mesh_internal.h"
 
-void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_mesh *mesh, uint32_t peer)
+void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_inlets *shared, uint32_t peer)
 {
-    *inlet = (struct shuffle_inlet){.mesh = mesh, .peer = peer};
+    *inlet = (struct shuffle_inlet){.shared = shared, .peer = peer};
     inlet->queue_end = &inlet->queue;
-}
-
-enum base_status shuffle_inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error,
-                                    enum base_status status, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return base_error_set(error, status, "from worker %u on node %s: %s", inlet->peer,
-                          shuffle_mesh_node(inlet->mesh, inlet->peer), text);
-}
-
-/* Payload bytes have been looked at. */
-void shuffle_inlet_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint32_t count)
-{
-    BASE_ASSERT(count <= inlet->payload_left);
-    inlet->payload_left -= count;
-    if (inlet->header.flags & SHUFFLE_FRAME_CHECKED)
-        XXH3_64bits_update(inlet->check, bytes, count);
-}
-
-enum base_status shuffle_inlet_misfit(const struct shuffle_inlet *inlet, struct base_error *error)
-{
-    return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: a row of frame %llu is malformed",
-                              inlet->header.exchange, (unsigned long long)inlet->header.sequence);
-}
-
-/* Copies up to `want` bytes from the piece; returns how many. */
-static uint32_t piece_copy(struct shuffle_inlet *inlet, void *to, uint32_t want)
-{
-    uint32_t left;
-    const uint8_t *from = shuffle_inlet_piece(inlet, &left);
-    const uint32_t bytes = want < left ? want : left;
-    memcpy(to, from, bytes);
-    inlet->piece_at += bytes;
-    return bytes;
 }
 
 /* Frames. */
@@ -91,7 +50,7 @@ static enum base_status header_check(struct shuffle_inlet *inlet, struct base_er
     struct base_error cause;
     if (shuffle_frame_check(header, &cause) != BASE_OK)
         return shuffle_inlet_fail(inlet, error, cause.status, "%s", cause.text);
-    if (header->source != inlet->peer || header->destination != inlet->mesh->config.worker)
+    if (header->source != inlet->peer || header->destination != inlet->shared->worker)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "a frame says it is from worker %u to worker %u",
                                   header->source, header->destination);
     return BASE_OK;
@@ -101,7 +60,7 @@ static enum base_status header_check(struct shuffle_inlet *inlet, struct base_er
 static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_error *error)
 {
     const struct shuffle_frame_header *header = &inlet->header;
-    struct shuffle_exchange *exchange = inlet->mesh->exchange[header->exchange];
+    struct shuffle_exchange *exchange = inlet->shared->exchange[header->exchange];
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     inlet->exchange = exchange;
     if (lane->ended)
@@ -128,15 +87,15 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
 static enum base_status step_header(struct shuffle_inlet *inlet, struct base_error *error)
 {
     if (inlet->header_bytes < SHUFFLE_FRAME_HEADER_BYTES) {
-        inlet->header_bytes += piece_copy(inlet, (uint8_t *)&inlet->header + inlet->header_bytes,
-                                          SHUFFLE_FRAME_HEADER_BYTES - inlet->header_bytes);
+        inlet->header_bytes += shuffle_inlet_copy(inlet, (uint8_t *)&inlet->header + inlet->header_bytes,
+                                                  SHUFFLE_FRAME_HEADER_BYTES - inlet->header_bytes);
         if (inlet->header_bytes < SHUFFLE_FRAME_HEADER_BYTES)
             return BASE_OK;
         const enum base_status status = header_check(inlet, error);
         if (status != BASE_OK)
             return status;
     }
-    if (!inlet->mesh->exchange[inlet->header.exchange])
+    if (!inlet->shared->exchange[inlet->header.exchange])
         return BASE_BUSY;
     return frame_begin(inlet, error);
 }
@@ -157,7 +116,7 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
             header->exchange, (unsigned long long)header->sequence, header->bytes);
     if (header->kind == SHUFFLE_FRAME_DATA) {
         inlet->exchange->in[inlet->peer].totals.bytes += header->bytes;
-        inlet->mesh->received_bytes[inlet->peer] += inlet->piece.frame ? 0 : header->bytes;
+        inlet->shared->received_bytes[inlet->peer] += inlet->piece.frame ? 0 : header->bytes;
     }
     return BASE_OK;
 }
@@ -166,7 +125,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
 {
     const uint32_t have = (uint32_t)sizeof inlet->totals - inlet->payload_left;
     uint8_t *to = (uint8_t *)&inlet->totals + have;
-    shuffle_inlet_took(inlet, to, piece_copy(inlet, to, inlet->payload_left));
+    shuffle_inlet_took(inlet, to, shuffle_inlet_copy(inlet, to, inlet->payload_left));
     if (inlet->payload_left > 0)
         return BASE_OK;
     const enum base_status status = frame_finish(inlet, error);
@@ -235,6 +194,23 @@ static uint32_t collect_variable(struct shuffle_inlet *inlet, struct shuffle_gro
     return count;
 }
 
+/* Groups are kept for the next rows that arrive, whoever's. NULL: no memory. */
+static struct shuffle_group *inlet_group_take(struct shuffle_inlets *shared)
+{
+    struct shuffle_group *group = shared->spares;
+    if (group)
+        shared->spares = group->next;
+    else
+        group = malloc(sizeof *group);
+    return group;
+}
+
+static void inlet_group_give(struct shuffle_inlets *shared, struct shuffle_group *group)
+{
+    group->next = shared->spares;
+    shared->spares = group;
+}
+
 /* The rows are counted when they are collected, not when the sink has taken them. */
 static enum base_status group_count(struct shuffle_inlet *inlet, struct shuffle_group *group, uint32_t count,
                                     struct base_error *error)
@@ -263,7 +239,7 @@ static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error
         if (status != BASE_OK || !shuffle_inlet_stitched(inlet))
             return status;
     }
-    struct shuffle_group *group = shuffle_mesh_group_take(inlet->mesh);
+    struct shuffle_group *group = inlet_group_take(inlet->shared);
     if (!group)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a group of arriving rows");
     uint32_t count = 0;
@@ -276,7 +252,7 @@ static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error
         inlet->group = group;
         return BASE_OK;
     }
-    shuffle_mesh_group_give(inlet->mesh, group);
+    inlet_group_give(inlet->shared, group);
     if (count == UINT32_MAX)
         return shuffle_inlet_misfit(inlet, error);
     if (status != BASE_OK)
@@ -289,7 +265,7 @@ static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error
 static void piece_next(struct shuffle_inlet *inlet)
 {
     if (!shuffle_inlet_keeps(inlet))
-        shuffle_mesh_piece_release(inlet->mesh, inlet->peer, &inlet->piece);
+        shuffle_inlet_release(inlet, &inlet->piece);
     inlet->piece = (struct shuffle_piece){.data = NULL};
     inlet->piece_at = 0;
     struct shuffle_piece *next = inlet->queue;
@@ -331,14 +307,28 @@ static enum base_status inlet_step(struct shuffle_inlet *inlet, struct base_erro
 
 static enum base_status group_take_up(struct shuffle_inlet *inlet, bool *worked, struct base_error *error)
 {
-    const enum base_status status = shuffle_group_offer(inlet->exchange, inlet->group, worked, error);
+    struct shuffle_exchange *exchange = inlet->exchange;
+    const enum base_status status =
+        shuffle_group_offer(inlet->group, exchange->config.sink, &exchange->counters, worked, error);
     if (status != BASE_OK)
         return status;
-    shuffle_mesh_group_give(inlet->mesh, inlet->group);
+    inlet_group_give(inlet->shared, inlet->group);
     inlet->group = NULL;
     if (shuffle_inlet_stitched(inlet))
         shuffle_inlet_stitch_done(inlet);
     return BASE_OK;
+}
+
+/* Counts the inlet among those that wait, or no longer. */
+static void inlet_stall(struct shuffle_inlet *inlet, bool stalled)
+{
+    struct shuffle_inlets *shared = inlet->shared;
+    BASE_ASSERT(!inlet->stalled || shared->stalled > 0);
+    if (stalled && !inlet->stalled)
+        shared->stalled++;
+    else if (!stalled && inlet->stalled)
+        shared->stalled--;
+    inlet->stalled = stalled;
 }
 
 enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, struct base_error *error)
@@ -357,12 +347,8 @@ enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, st
         }
     }
     inlet->failed = status != BASE_OK && status != BASE_BUSY;
-    const bool stalled = status == BASE_BUSY;
-    if (stalled != inlet->counted_stalled) {
-        inlet->counted_stalled = stalled;
-        inlet->mesh->stalled += stalled ? 1 : UINT32_MAX;
-    }
-    return stalled ? BASE_OK : status;
+    inlet_stall(inlet, status == BASE_BUSY);
+    return status == BASE_BUSY ? BASE_OK : status;
 }
 
 enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct shuffle_piece *piece,
@@ -376,7 +362,7 @@ enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct sh
     }
     struct shuffle_piece *queued = malloc(sizeof *queued);
     if (!queued) {
-        shuffle_mesh_piece_release(inlet->mesh, inlet->peer, piece);
+        shuffle_inlet_release(inlet, piece);
         return base_error_set(error, BASE_NO_MEMORY, "no memory to queue received bytes");
     }
     *queued = *piece;
@@ -386,7 +372,7 @@ enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct sh
     return BASE_OK;
 }
 
-bool shuffle_inlet_stalled(const struct shuffle_inlet *inlet)
+bool shuffle_inlet_holds(const struct shuffle_inlet *inlet)
 {
     return inlet->piece.data != NULL;
 }
@@ -397,13 +383,22 @@ void shuffle_inlet_drop(struct shuffle_inlet *inlet)
     while (inlet->piece.data)
         piece_next(inlet);
     if (inlet->group)
-        shuffle_mesh_group_give(inlet->mesh, inlet->group);
-    if (inlet->counted_stalled)
-        inlet->mesh->stalled--;
+        inlet_group_give(inlet->shared, inlet->group);
+    inlet_stall(inlet, false);
     if (inlet->stitch) {
         free(inlet->stitch);
-        base_governor_return(inlet->mesh->config.governor, BASE_HOLDER_STITCH, inlet->stitch_capacity);
+        base_governor_return(inlet->shared->governor, BASE_HOLDER_STITCH, inlet->stitch_capacity);
     }
     XXH3_freeState(inlet->check);
-    shuffle_inlet_open(inlet, inlet->mesh, inlet->peer);
+    shuffle_inlet_open(inlet, inlet->shared, inlet->peer);
+}
+
+void shuffle_inlets_free(struct shuffle_inlets *shared)
+{
+    BASE_ASSERT(shared->stalled == 0 && shared->kept == 0);
+    struct shuffle_group *group;
+    while ((group = shared->spares)) {
+        shared->spares = group->next;
+        free(group);
+    }
 }

@@ -1,13 +1,12 @@
 /* An inlet: where one peer's bytes come in. It cuts frames and rows out of a stream of pieces (received chunks, or
  * whole frames from a neighbour's mailbox), checks them and offers the rows to their exchange's sink. Internal to the
- * mesh. */
+ * mesh, of which it knows nothing. */
 #ifndef MILLRACE_SHUFFLE_EXCHANGE_INLET_H
 #define MILLRACE_SHUFFLE_EXCHANGE_INLET_H
 
 #include "shuffle/exchange/cut.h"
-#include "shuffle/exchange/lane.h"
-
-struct shuffle_mesh;
+#include "shuffle/exchange/exchange_internal.h"
+#include "shuffle/exchange/mailbox.h"
 
 /* Bytes in order, and to whom they go back. */
 struct shuffle_piece {
@@ -18,14 +17,28 @@ struct shuffle_piece {
     struct shuffle_piece *next;  /* in an inlet's queue */
 };
 
+/* What all inlets of a worker share: where things come from and go back to, and what they have together. */
+struct shuffle_inlets {
+    struct net_engine *engine;         /* chunks are its */
+    struct base_governor *governor;    /* of stitch buffers */
+    struct shuffle_mailroom *mailroom; /* frames of neighbours go back into it; NULL: there are none */
+    const char *const *node_name;      /* of each worker, for messages */
+    uint32_t worker, local_first;      /* this one's number, and of its node's first */
+    struct shuffle_exchange *exchange[SHUFFLE_EXCHANGES_MAX]; /* those that are open, by number */
+    uint64_t *received_bytes;                                 /* payload that came over connections, of each worker */
+    struct shuffle_group *spares;
+    uint32_t stalled;        /* inlets that wait */
+    uint32_t kept, kept_max; /* chunks that inlets keep for a cut row although all else in them is done with */
+};
+
 enum shuffle_inlet_state { SHUFFLE_INLET_HEADER, SHUFFLE_INLET_ROWS, SHUFFLE_INLET_TOTALS };
 
 struct shuffle_inlet {
-    struct shuffle_mesh *mesh;
+    struct shuffle_inlets *shared;
     uint32_t peer;
     enum shuffle_inlet_state state;
-    bool counted_stalled;
-    bool failed; /* an error was returned: nothing is cut any more */
+    bool stalled; /* it waits, and is counted among those that do */
+    bool failed;  /* an error was returned: nothing is cut any more */
 
     struct shuffle_piece piece; /* being cut; data NULL: none */
     uint32_t piece_at;
@@ -51,7 +64,7 @@ struct shuffle_inlet {
     uint32_t kept_count;
 };
 
-void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_mesh *mesh, uint32_t peer);
+void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_inlets *shared, uint32_t peer);
 /* Makes room for a cut row ahead of need. */
 enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t row_bytes, struct base_error *error);
 /* Takes over a piece and cuts as far as the sink goes along. Errors name the peer. BASE_OK also when it has to wait. */
@@ -59,12 +72,14 @@ enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct sh
                                     struct base_error *error);
 /* Goes on after waiting. */
 enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, struct base_error *error);
-/* Does it wait for a sink, or for its exchange to be opened? */
-bool shuffle_inlet_stalled(const struct shuffle_inlet *inlet);
+/* Does it hold bytes that are not taken yet? Then it waits for a sink, or for its exchange to be opened. */
+bool shuffle_inlet_holds(const struct shuffle_inlet *inlet);
 /* Gives all pieces back, forgets everything and frees memory. */
 void shuffle_inlet_drop(struct shuffle_inlet *inlet);
+/* Frees what the inlets have together; all are dropped. */
+void shuffle_inlets_free(struct shuffle_inlets *shared);
 
-/* Between inlet.c and inlet_stitch.c. */
+/* Inside the inlet: inlet.c calls inlet_stitch.c, and both call inlet_piece.c. */
 
 /* What is left of the piece. */
 static inline const uint8_t *shuffle_inlet_piece(const struct shuffle_inlet *inlet, uint32_t *left)
@@ -87,12 +102,21 @@ static inline uint32_t shuffle_inlet_row_size(const struct shuffle_layout *layou
     return bytes <= payload_left && bytes <= SHUFFLE_ROW_BYTES_MAX ? (uint32_t)bytes : 0;
 }
 
+/* inlet_piece.c */
+
 /* Payload bytes have been looked at. */
 void shuffle_inlet_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint32_t count);
+/* Copies up to `want` bytes from the piece; returns how many. */
+uint32_t shuffle_inlet_copy(struct shuffle_inlet *inlet, void *to, uint32_t want);
+/* A piece goes back to where it came from. */
+void shuffle_inlet_release(struct shuffle_inlet *inlet, const struct shuffle_piece *piece);
 enum base_status shuffle_inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error,
                                     enum base_status status, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 enum base_status shuffle_inlet_misfit(const struct shuffle_inlet *inlet, struct base_error *error);
+
+/* inlet_stitch.c */
+
 /* Goes on collecting a cut row, or begins to. It may still be incomplete afterwards. */
 enum base_status shuffle_inlet_stitch(struct shuffle_inlet *inlet, struct base_error *error);
 /* A cut row that is whole, for a group: a pointer to it, or one that is good for its key. */

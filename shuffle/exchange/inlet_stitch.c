@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/mesh_internal.h"
 
 enum { STITCH_BYTES_MIN = 256 };
 
@@ -36,7 +35,7 @@ enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t byt
     if (bytes <= inlet->stitch_capacity)
         return BASE_OK;
     const uint32_t capacity = (uint32_t)base_max_u64(bytes, STITCH_BYTES_MIN);
-    struct base_governor *governor = inlet->mesh->config.governor;
+    struct base_governor *governor = inlet->shared->governor;
     const uint32_t more = capacity - inlet->stitch_capacity;
     const enum base_status status = base_governor_draw(governor, BASE_HOLDER_STITCH, more, error);
     if (status != BASE_OK)
@@ -59,14 +58,14 @@ enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t byt
 static bool cut_allowed(const struct shuffle_inlet *inlet, uint32_t bytes)
 {
     return bytes >= SHUFFLE_CUT_BYTES_MIN && inlet->exchange->config.sink->ops->takes_cut_rows &&
-           inlet->mesh->kept < inlet->mesh->kept_max;
+           inlet->shared->kept < inlet->shared->kept_max;
 }
 
 static void kept_release(struct shuffle_inlet *inlet)
 {
     for (uint32_t i = 0; i < inlet->kept_count; i++)
-        shuffle_mesh_piece_release(inlet->mesh, inlet->peer, &inlet->kept[i]);
-    inlet->mesh->kept -= inlet->kept_count;
+        shuffle_inlet_release(inlet, &inlet->kept[i]);
+    inlet->shared->kept -= inlet->kept_count;
     inlet->kept_count = 0;
 }
 
@@ -86,12 +85,12 @@ bool shuffle_inlet_keeps(struct shuffle_inlet *inlet)
 {
     if (!inlet->cutting || shuffle_inlet_stitched(inlet) || inlet->stitch_bytes == 0)
         return false;
-    if (inlet->cut.count == SHUFFLE_CUT_PIECES_MAX || inlet->mesh->kept >= inlet->mesh->kept_max) {
+    if (inlet->cut.count == SHUFFLE_CUT_PIECES_MAX || inlet->shared->kept >= inlet->shared->kept_max) {
         cut_give_up(inlet);
         return false;
     }
     inlet->kept[inlet->kept_count++] = inlet->piece;
-    inlet->mesh->kept++;
+    inlet->shared->kept++;
     return true;
 }
 
@@ -154,7 +153,7 @@ static enum base_status stitch_size_variable(struct shuffle_inlet *inlet, const 
     return stitch_size(inlet, bytes, error);
 }
 
-static enum base_status stitch_begin(struct shuffle_inlet *inlet, struct base_error *error)
+static enum base_status cut_row_begin(struct shuffle_inlet *inlet, struct base_error *error)
 {
     const struct shuffle_exchange *exchange = inlet->exchange;
     const uint32_t head = exchange->row_bytes ? exchange->row_bytes : shuffle_row_head_bytes(exchange->config.layout);
@@ -176,7 +175,7 @@ static enum base_status stitch_begin(struct shuffle_inlet *inlet, struct base_er
 /* Goes on collecting a cut row, or begins to. It may still be incomplete afterwards. */
 enum base_status shuffle_inlet_stitch(struct shuffle_inlet *inlet, struct base_error *error)
 {
-    enum base_status status = inlet->stitch_bytes == 0 ? stitch_begin(inlet, error) : BASE_OK;
+    enum base_status status = inlet->stitch_bytes == 0 ? cut_row_begin(inlet, error) : BASE_OK;
     if (status != BASE_OK)
         return status;
     stitch_take(inlet);

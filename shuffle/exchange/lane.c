@@ -1,18 +1,18 @@
-/* Frames of outgoing lanes: taken with a lane's first row, sealed when full or in a lull, home when the kernel or the
- * neighbour is done with them.
+/* Outgoing lanes. A lane takes a frame with its first row, seals it when it is full or in a lull, and hands it to the
+ * mesh; it comes home when the kernel or the neighbour is done with it (frame_memory.c).
  *
- * A lane may have frames_per_lane frames of the pool and one frame of a large row. If the memory budget has no room for
- * a frame, all open frames are sealed: they come home and one of them then serves. The pool's first
- * frame is drawn when the exchange opens, so this always ends. Only a frame for a large row can be refused when nothing
- * is away that could be waited for: that is an error. The END frame lives in the lane, so that a stream can always
- * end. */
+ * If the memory budget has no room for a frame, all open frames are sealed: they come home and one of them then serves.
+ * The pool's first frame is drawn when the exchange opens, so this always ends. Only a frame for a large row can be
+ * refused when nothing is away that could be waited for: that is an error. The END frame lives in the lane, so that a
+ * stream can always end. */
 #include "shuffle/exchange/lane.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/mesh_internal.h"
+#include "shuffle/exchange/exchange_internal.h"
+#include "shuffle/exchange/mesh_lanes.h"
 
 static void lane_close_frame(struct shuffle_lane *lane)
 {
@@ -30,80 +30,33 @@ static void lane_open_frame(struct shuffle_exchange *exchange, uint32_t destinat
     lane->rows = 0;
 }
 
-static struct shuffle_frame *frame_prepare(void *buffer, struct shuffle_exchange *exchange, uint32_t destination,
-                                           uint32_t payload_bytes_max, enum shuffle_frame_home home)
-{
-    struct shuffle_frame *frame = buffer;
-    *frame = (struct shuffle_frame){
-        .exchange = exchange,
-        .wire = (uint8_t *)buffer + SHUFFLE_FRAME_LEAD_BYTES,
-        .destination = destination,
-        .payload_bytes_max = payload_bytes_max,
-        .home = home,
-    };
-    return frame;
-}
-
-static size_t large_frame_bytes(uint32_t payload_bytes)
-{
-    return SHUFFLE_FRAME_LEAD_BYTES + SHUFFLE_FRAME_HEADER_BYTES + (size_t)payload_bytes;
-}
-
 /* The budget has no room for a frame of this payload. */
-static enum base_status frame_starved(struct shuffle_exchange *exchange, uint32_t payload_bytes,
-                                      struct base_error *error)
+static enum base_status lane_starved(struct shuffle_exchange *exchange, uint32_t payload_bytes,
+                                     struct base_error *error)
 {
     shuffle_lanes_seal(exchange);
     exchange->counters.stalls_frame++;
     if (exchange->lanes_away > 0 || exchange->own_frame)
         return BASE_BUSY;
-    return base_governor_refuse(exchange->config.governor, BASE_HOLDER_FRAMES, large_frame_bytes(payload_bytes), error);
+    return base_governor_refuse(exchange->config.governor, BASE_HOLDER_FRAMES,
+                                shuffle_frame_memory_bytes(payload_bytes), error);
 }
 
-/* A buffer of the pool; the engine gets to know the memory that frames are sent from as the pool grows. */
-static void *pool_take(struct shuffle_exchange *exchange)
+static enum base_status lane_take_frame(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
+                                        struct shuffle_frame **frame, struct base_error *error)
 {
-    void *buffer = base_pool_take(exchange->frames);
-    for (; exchange->slabs_registered < base_pool_slabs(exchange->frames); exchange->slabs_registered++) {
-        size_t bytes;
-        void *slab = base_pool_slab(exchange->frames, exchange->slabs_registered, &bytes);
-        net_memory_register(shuffle_mesh_engine(exchange->config.mesh), slab, bytes);
-    }
-    return buffer;
-}
-
-/* A frame for a lane, from the pool or, for a row larger than the pool's frames, of pages. */
-static enum base_status frame_take(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
-                                   struct shuffle_frame **frame, struct base_error *error)
-{
-    struct shuffle_lane_state *state = &exchange->state[destination];
-    const bool large = bytes > exchange->payload_bytes_max;
-    if (large ? state->large_away : state->frames == exchange->config.frames_per_lane) {
+    const enum base_status status = shuffle_frame_take(exchange, destination, bytes, frame);
+    if (status == BASE_NO_MEMORY)
+        return lane_starved(exchange, (uint32_t)base_max_u64(bytes, exchange->payload_bytes_max), error);
+    if (status == BASE_BUSY)
         exchange->counters.stalls_frame++;
-        return BASE_BUSY;
-    }
-    void *buffer = NULL;
-    if (!large)
-        buffer = pool_take(exchange);
-    else if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, large_frame_bytes(bytes), false, &buffer,
-                            NULL))
-        buffer = NULL;
-    if (!buffer)
-        return frame_starved(exchange, large ? bytes : exchange->payload_bytes_max, error);
-    if (large) {
-        state->large_away = true;
-        *frame = frame_prepare(buffer, exchange, destination, bytes, SHUFFLE_HOME_PAGES);
-    } else {
-        state->frames++;
-        *frame = frame_prepare(buffer, exchange, destination, exchange->payload_bytes_max, SHUFFLE_HOME_POOL);
-    }
-    return BASE_OK;
+    return status;
 }
 
-enum base_status shuffle_frame_take_own(struct shuffle_exchange *exchange, uint32_t bytes, struct shuffle_frame **frame,
+enum base_status shuffle_lane_own_frame(struct shuffle_exchange *exchange, uint32_t bytes, struct shuffle_frame **frame,
                                         struct base_error *error)
 {
-    return frame_take(exchange, exchange->worker, bytes, frame, error);
+    return lane_take_frame(exchange, exchange->worker, bytes, frame, error);
 }
 
 enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
@@ -122,14 +75,14 @@ enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t d
             shuffle_lane_seal(exchange, destination);
     }
     struct shuffle_frame *frame = NULL;
-    const enum base_status status = frame_take(exchange, destination, bytes, &frame, error);
+    const enum base_status status = lane_take_frame(exchange, destination, bytes, &frame, error);
     if (status == BASE_OK)
         lane_open_frame(exchange, destination, frame);
     return status;
 }
 
-static void frame_send(struct shuffle_exchange *exchange, struct shuffle_frame *frame,
-                       struct shuffle_frame_header header)
+static void lane_send(struct shuffle_exchange *exchange, struct shuffle_frame *frame,
+                      struct shuffle_frame_header header)
 {
     struct shuffle_lane_state *state = &exchange->state[frame->destination];
     header.magic = SHUFFLE_FRAME_MAGIC;
@@ -166,8 +119,7 @@ void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination)
     state->bytes += bytes;
     exchange->counters.rows_out += rows;
     lane_close_frame(lane);
-    frame_send(exchange, frame,
-               (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_DATA, .bytes = bytes, .rows = rows});
+    lane_send(exchange, frame, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_DATA, .bytes = bytes, .rows = rows});
 }
 
 void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
@@ -187,7 +139,7 @@ void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
         .home = SHUFFLE_HOME_LANE,
     };
     memcpy(state->end_wire + SHUFFLE_FRAME_HEADER_BYTES, &totals, sizeof totals);
-    frame_send(exchange, &state->end, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_END, .bytes = sizeof totals});
+    lane_send(exchange, &state->end, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_END, .bytes = sizeof totals});
 }
 
 void shuffle_lanes_seal(struct shuffle_exchange *exchange)
@@ -204,49 +156,4 @@ void shuffle_lane_drop_open(struct shuffle_exchange *exchange, uint32_t destinat
     exchange->state[destination].open = NULL;
     lane_close_frame(&exchange->lane[destination]);
     shuffle_frame_free(frame);
-}
-
-void shuffle_frame_free(struct shuffle_frame *frame)
-{
-    struct shuffle_exchange *exchange = frame->exchange;
-    struct shuffle_lane_state *state = &exchange->state[frame->destination];
-    switch (frame->home) {
-    case SHUFFLE_HOME_POOL:
-        BASE_ASSERT(state->frames > 0);
-        state->frames--;
-        base_pool_give(exchange->frames, frame);
-        break;
-    case SHUFFLE_HOME_PAGES:
-        BASE_ASSERT(state->large_away);
-        state->large_away = false;
-        base_pages_unmap(exchange->config.governor, BASE_HOLDER_FRAMES, frame,
-                         large_frame_bytes(frame->payload_bytes_max));
-        break;
-    case SHUFFLE_HOME_LANE:
-        break;
-    }
-}
-
-void shuffle_frame_home(struct shuffle_frame *frame)
-{
-    BASE_ASSERT(frame->exchange->lanes_away > 0);
-    frame->exchange->lanes_away--;
-    shuffle_frame_free(frame);
-}
-
-enum base_status shuffle_group_offer(struct shuffle_exchange *exchange, struct shuffle_group *group, bool *worked,
-                                     struct base_error *error)
-{
-    struct shuffle_rows *rows = &group->rows;
-    const uint32_t next = rows->next;
-    const uint64_t resume = rows->resume;
-    const enum base_status status = shuffle_sink_consume(exchange->config.sink, rows, error);
-    *worked |= rows->next != next || rows->resume != resume;
-    if (status == BASE_OK) {
-        BASE_ASSERT(rows->next == rows->count);
-        exchange->counters.rows_in += rows->count;
-    } else if (status == BASE_BUSY) {
-        exchange->counters.stalls_sink++;
-    }
-    return status;
 }

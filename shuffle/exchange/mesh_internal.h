@@ -1,4 +1,4 @@
-/* What the files of the mesh share, and what the exchange sees of it. */
+/* What the files of the mesh share. */
 #ifndef MILLRACE_SHUFFLE_EXCHANGE_MESH_INTERNAL_H
 #define MILLRACE_SHUFFLE_EXCHANGE_MESH_INTERNAL_H
 
@@ -6,7 +6,6 @@
 
 #include "net/proof/proof.h"
 #include "shuffle/exchange/inlet.h"
-#include "shuffle/exchange/lane.h"
 #include "shuffle/exchange/preamble.h"
 
 enum mesh_connection_state {
@@ -54,7 +53,7 @@ enum mesh_peer_kind { MESH_SELF, MESH_LOCAL, MESH_REMOTE };
 struct mesh_peer {
     enum mesh_peer_kind kind;
     bool staged;                        /* is in the mesh's list of peers that may have something to start */
-    bool fin;                           /* the peer has sent its last byte */
+    bool fin;                           /* the peer has sent its last byte, and it is not judged yet */
     uint64_t retry_ns;                  /* when to connect again, or UINT64_MAX */
     struct mesh_connection *connection; /* from GREETING (accepted: OPEN) on */
     struct shuffle_frame_queue out;     /* sealed; the first ones may be in flight */
@@ -64,9 +63,9 @@ struct mesh_peer {
 
 struct shuffle_mesh {
     struct shuffle_mesh_config config;
-    struct shuffle_exchange *exchange[SHUFFLE_EXCHANGES_MAX];
+    struct shuffle_inlets inlets;
     struct mesh_peer *peers; /* P */
-    uint64_t *sent_bytes, *received_bytes;
+    uint64_t *sent_bytes;
     TAILQ_HEAD(, mesh_connection) connections;
     TAILQ_HEAD(, mesh_peer) stage;
     struct mesh_connection *listener;
@@ -75,62 +74,86 @@ struct shuffle_mesh {
     uint64_t strangers;                /* closed for what they said, or for silence */
     enum net_proof_why called_why;     /* what was wrong last with the key of somebody we called, at called_peer */
     uint32_t called_peer;
-    bool key_told;                /* one line in the log is enough for a job */
-    uint32_t sends_refused;       /* by an engine whose queue was full */
-    uint32_t retries;             /* peers with a retry_ns */
-    uint32_t fins;                /* peers whose fin waits to be judged */
-    uint64_t connect_deadline_ns; /* goes on with every connection that comes */
-    struct shuffle_group *group;  /* for the next rows that arrive */
-    struct shuffle_group *spares;
-    uint32_t stalled;              /* inlets that wait */
-    uint32_t kept, kept_max;       /* chunks that inlets keep for a cut row although all else in them is done with */
+    bool key_told;                 /* one line in the log is enough for a job */
+    uint32_t sends_refused;        /* by an engine whose queue was full */
+    uint32_t retries;              /* peers with a retry_ns */
+    uint32_t fins;                 /* peers whose fin waits to be judged */
+    uint64_t connect_deadline_ns;  /* goes on with every connection that comes */
     struct mesh_connection orphan; /* of sockets accepted when there was no memory for a record */
     uint32_t orphans;
     bool connecting, closing;
 };
 
-/* mesh.c: for the exchange. */
-uint32_t shuffle_mesh_worker(const struct shuffle_mesh *mesh);
-uint32_t shuffle_mesh_workers(const struct shuffle_mesh *mesh);
-struct net_engine *shuffle_mesh_engine(const struct shuffle_mesh *mesh);
-enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange,
-                                     struct base_error *error);
-void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange);
-/* Queues a sealed frame; shuffle_frame_home is called when it is done with. */
-void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame);
-/* Starts what can be started of what was queued. Never fails: what is refused stays staged. */
-void shuffle_mesh_kick(struct shuffle_mesh *mesh);
+static inline struct mesh_peer *mesh_peer_of(const struct mesh_connection *connection)
+{
+    return &connection->mesh->peers[connection->peer];
+}
 
-/* mesh.c: for inlets. */
-void shuffle_mesh_piece_release(struct shuffle_mesh *mesh, uint32_t peer, const struct shuffle_piece *piece);
-/* A group for arriving rows; NULL without memory. Whoever keeps it gives it back. */
-struct shuffle_group *shuffle_mesh_group_take(struct shuffle_mesh *mesh);
-void shuffle_mesh_group_give(struct shuffle_mesh *mesh, struct shuffle_group *group);
+static inline const char *mesh_node(const struct shuffle_mesh *mesh, uint32_t worker)
+{
+    return mesh->config.node_name[worker];
+}
 
-/* mesh.c: for connections. */
-const char *shuffle_mesh_node(const struct shuffle_mesh *mesh, uint32_t worker);
-/* Connecting made progress: from here on it has its whole time again. */
-void shuffle_mesh_connect_on(struct shuffle_mesh *mesh);
+/* Of a worker of this node, in the mailroom. */
+static inline uint32_t mesh_local_number(const struct shuffle_mesh *mesh, uint32_t worker)
+{
+    return worker - mesh->config.local_first;
+}
+
+/* From above to below: a file calls its own functions and those of files that come after it here. */
+
+/* mesh_receive.c */
+
+/* Mailboxes into inlets, and own frames home. */
+enum base_status mesh_receive_mail(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
+/* Inlets that wait try again; peers that said their last are judged when all they said was taken. */
+enum base_status mesh_receive_retry(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
+
+/* mesh_connect.c */
+
+enum base_status mesh_connect_accepted(struct mesh_connection *listener, const struct net_event *event);
+enum base_status mesh_connect_connected(struct mesh_connection *connection, const struct net_event *event,
+                                        struct base_error *error);
+/* Of a connection that is not open: takes what belongs to proof and greeting from the beginning of the chunk. Returns
+ * bytes taken; the connection may be open, or closing, afterwards. */
+uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_chunk *chunk);
+/* The stream of a connection ended before it was open. */
+void mesh_connect_ended(struct mesh_connection *connection);
+/* Calls that worker again, a little later. */
+void mesh_connect_again(struct shuffle_mesh *mesh, uint32_t peer);
+/* Those who do not say who they are, and the time for connecting as a whole. When all are there, the door closes. */
+enum base_status mesh_connect_turn(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
+uint64_t mesh_connect_deadline_ns(const struct shuffle_mesh *mesh);
+
+/* mesh_send.c */
+
 /* That peer may have something to start at the next kick. */
-void shuffle_mesh_stage(struct shuffle_mesh *mesh, uint32_t worker);
+void mesh_send_stage(struct shuffle_mesh *mesh, uint32_t worker);
+/* Starts a send of what is queued; false: the engine refused. */
+bool mesh_send_start(struct mesh_connection *connection);
+void mesh_send_out(struct mesh_connection *connection);
+enum base_status mesh_send_sent(struct mesh_connection *connection, const struct net_event *event,
+                                struct base_error *error);
+/* Graceful: closes when its sends are done. */
+void mesh_send_linger(struct mesh_connection *connection);
 /* Frames for that peer that are not in flight go home. */
-void shuffle_mesh_queue_drop(struct shuffle_mesh *mesh, uint32_t worker);
-/* Have all attached exchanges heard the end of that worker's stream, and have they said theirs? */
-bool shuffle_mesh_peer_done(const struct shuffle_mesh *mesh, uint32_t peer);
+void mesh_send_drop(struct shuffle_mesh *mesh, uint32_t worker);
 
 /* exchange/connection.c */
-enum base_status mesh_connection_listen(struct shuffle_mesh *mesh, struct base_error *error);
-enum base_status mesh_connection_connect(struct shuffle_mesh *mesh, uint32_t peer, struct base_error *error);
-/* Connects again, a little later. */
-void mesh_connection_retry(struct shuffle_mesh *mesh, uint32_t peer);
-enum base_status mesh_connection_event(struct mesh_connection *connection, const struct net_event *event,
-                                       struct base_error *error);
-/* Starts a send of what is queued; false: the engine refused. */
-bool mesh_connection_kick(struct mesh_connection *connection);
+
+/* One step of the table of states. */
+void mesh_connection_become(struct mesh_connection *connection, enum mesh_connection_state state);
+/* NULL: no memory. */
+struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state,
+                                             uint32_t peer);
+void mesh_connection_free(struct mesh_connection *connection);
 void mesh_connection_close(struct mesh_connection *connection, bool abort);
+/* Closes and counts somebody who did not behave as a worker of this job. */
+void mesh_connection_stranger(struct mesh_connection *connection, const char *why);
 /* Somebody who called and has not said who it is. */
 bool mesh_connection_strange(const struct mesh_connection *connection);
-/* Graceful: closes when its sends are done. */
-void mesh_connection_linger(struct mesh_connection *connection);
+/* Fills error in: an open connection broke. */
+enum base_status mesh_connection_lost(const struct mesh_connection *connection, const struct net_event *event,
+                                      struct base_error *error);
 
 #endif

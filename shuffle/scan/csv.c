@@ -257,7 +257,7 @@ static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data,
 }
 
 /* The rest of the block is the head of a record. */
-static enum base_status stitch_begin(struct csv_scan *csv, struct base_error *error)
+static enum base_status csv_stitch_begin(struct csv_scan *csv, struct base_error *error)
 {
     csv->stitch.offset = csv->offset;
     csv->stitch.line = csv->line;
@@ -340,7 +340,7 @@ static enum base_status collect(struct csv_scan *csv, bool *full, struct base_er
     /* Rows before a bad record come first: one of them may be bad, too. */
     advance(csv, csv->split.consumed, csv->split.lines);
     *full = csv->split.rows > 0;
-    return result == CSV_MORE && !*full ? stitch_begin(csv, error) : BASE_OK;
+    return result == CSV_MORE && !*full ? csv_stitch_begin(csv, error) : BASE_OK;
 }
 
 static uint64_t line_of(const struct csv_scan *csv, uint32_t row)

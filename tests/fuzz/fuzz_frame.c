@@ -88,7 +88,7 @@ static void feed(struct shuffle_inlet *inlet, const uint8_t *stream, size_t size
             status = shuffle_inlet_run(inlet, &(bool){false}, &error);
     }
     /* Without anything moving: it waits for an exchange that is not opened here. */
-    for (uint32_t idle = 0; status == BASE_OK && shuffle_inlet_stalled(inlet) && idle < 5;) {
+    for (uint32_t idle = 0; status == BASE_OK && shuffle_inlet_holds(inlet) && idle < 5;) {
         bool worked = false;
         status = shuffle_inlet_run(inlet, &worked, &error);
         idle = worked ? 0 : idle + 1;

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "shuffle/exchange/lane.h"
 #include "shuffle/exchange/mesh_internal.h"
+#include "shuffle/exchange/mesh_lanes.h"
 
 enum { IDLE_ROUNDS_MAX = 20000 };
 

@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "shuffle/exchange/frame.h"
+#include "shuffle/exchange/mesh_internal.h"
 #include "shuffle/exchange/preamble.h"
 #include "tests/shuffle/exchange/mesh_rig.h"
 
@@ -766,6 +767,30 @@ static void a_cut_row_waits_while_an_exchange_opens(void **state)
     stage_close(rig);
 }
 
+/* A peer that has said all may close while a busy sink keeps its last rows waiting. It is judged once they are taken,
+ * and never looked for again. */
+static void a_goodbye_before_its_rows_are_taken_is_judged_once(void **state)
+{
+    (void)state;
+    struct rig *rig = stage_open(&plain);
+    struct rig_sink *sink = &rig->worker[1].sink[0];
+    say_rows(&crowd[0]->script, rig, 3);
+    say_end(&crowd[0]->script);
+    crowd[0]->after = FIN;
+    sink->fail_with = BASE_BUSY;
+    assert_false(rig_run(rig, worker_1_received));
+    const struct shuffle_mesh *mesh = rig->worker[1].mesh;
+    assert_int_equal(mesh->fins, 1);
+    assert_true(mesh->peers[0].fin);
+    assert_int_equal(mesh->inlets.stalled, 1);
+    sink->fail_with = BASE_OK;
+    assert_true(rig_run(rig, worker_1_received));
+    assert_false(rig_failed(rig));
+    assert_int_equal(mesh->fins, 0);
+    assert_int_equal(mesh->inlets.stalled, 0);
+    stage_close(rig);
+}
+
 static void both_ends_count_the_same_bytes(void **state)
 {
     (void)state;
@@ -846,6 +871,7 @@ int main(void)
         cmocka_unit_test(who_hangs_up_is_called_again),
         cmocka_unit_test(frames_wait_for_their_exchange),
         cmocka_unit_test(a_cut_row_waits_while_an_exchange_opens),
+        cmocka_unit_test(a_goodbye_before_its_rows_are_taken_is_judged_once),
         cmocka_unit_test(both_ends_count_the_same_bytes),
         cmocka_unit_test(resets_at_any_moment),
     };
