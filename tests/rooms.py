@@ -4,8 +4,8 @@
 The table of rooms in docs/architecture.md is the order, from the ground up. A file uses its own room and those before
 it in the table: `includes` looks at #include lines, at the number of files in a room, at headers that are a room's own
 (internal.h), and at the folders of the tests, which mirror the rooms; `calls` looks at the symbols of the objects in
-BUILD, since a function can be defined above where it is declared. Prints a line for each offence; exits with 1 when
-there is one."""
+BUILD, since a function can be defined above where it is declared, and finds circles: sources that call each other are
+one module with one internal header. Prints a line for each offence; exits with 1 when there is one."""
 
 import json
 import os
@@ -96,8 +96,30 @@ def objects(build, files):
                 yield name, path
 
 
+def reached(arrows, begin):
+    """All that can be come to from begin, along arrows."""
+    seen, todo = set(), [begin]
+    while todo:
+        for other in arrows.get(todo.pop(), set()) - seen:
+            seen.add(other)
+            todo.append(other)
+    return seen
+
+
+def circles(arrows):
+    """Sources that call each other in a circle are one module: each includes the internal header of their room."""
+    for name in sorted(arrows):
+        others = sorted(other for other in reached(arrows, name) if other != name and name in reached(arrows, other))
+        if others:
+            with open(name, encoding="utf-8") as file:
+                headers = INCLUDE.findall(file.read())
+            own = (os.path.dirname(name), "internal.h")
+            if not any((os.path.dirname(header), header[-len(own[1]) :]) == own for header in headers):
+                yield f"{name} and {others[0]} call each other in a circle, and {name} includes no internal.h of its room"
+
+
 def calls(rooms, files, build):
-    defined, used = {}, {}
+    defined, used, arrows = {}, {}, {}
     for name, path in objects(build, set(files)):
         for line in subprocess.check_output(["nm", path], text=True).splitlines():
             words = line.split()
@@ -113,6 +135,9 @@ def calls(rooms, files, build):
             other = os.path.dirname(defined[symbol])
             if not may_use(rooms, room, other):
                 yield f"{name} uses {symbol} of {defined[symbol]}: {other}/ comes after {room}/ in the table of rooms"
+            if defined[symbol] != name:
+                arrows.setdefault(name, set()).add(defined[symbol])
+    yield from circles(arrows)
 
 
 def main(arguments):

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 enum { SPEED_FAST_MBIT = 25000, MTU_LARGE = 9000, SOCKET_BYTES_FAST = 16 << 20 };
 

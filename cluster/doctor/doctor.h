@@ -133,17 +133,6 @@ struct doctor_facts {
  * moment, to see whether zero-copy receive works. Errors: BASE_NOT_FOUND, there is no such interface. */
 enum base_status doctor_gather(const char *interface, struct doctor_facts *facts, struct base_error *error);
 
-/* Parts of gathering. */
-void doctor_gather_numa(uint64_t huge_page_bytes, struct doctor_numa *numa);
-void doctor_gather_cards(struct doctor_facts *facts);
-/* Asks the driver: speed, offloads, rings, queues. */
-struct doctor_ethtool;
-struct doctor_ethtool *doctor_ethtool_open(void); /* NULL: none here */
-void doctor_ethtool_ask(struct doctor_ethtool *ethtool, struct doctor_card *card);
-void doctor_ethtool_close(struct doctor_ethtool *ethtool); /* NULL is fine */
-/* Reads the first line of a file into text, "" when it cannot be read; says whether it could. */
-bool doctor_read_line(const char *path, char *text, size_t text_bytes);
-
 /* Findings --------------------------------------------------------------------------------------------------------- */
 
 /* X(name, word) */
@@ -196,10 +185,6 @@ void doctor_judge(const struct doctor_facts *facts, struct doctor_findings *find
 bool doctor_is_well(const struct doctor_findings *findings);
 void doctor_judge_send(const struct doctor_facts *facts, const struct doctor_card *card, struct doctor_path *path);
 void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_card *card, struct doctor_path *path);
-/* The findings about interfaces: a part of doctor_judge. */
-void doctor_judge_cards(const struct doctor_facts *facts, struct doctor_findings *findings);
-void doctor_find(struct doctor_findings *findings, enum doctor_severity severity, const char *subject,
-                 const char *command, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 /* What a rung of the ladder of engines lacks here: the first feature of its that does not work, or NET_PROBE_COUNT. */
 enum net_probe_id doctor_rung_lacks(const struct doctor_facts *facts, enum net_engine_kind kind);

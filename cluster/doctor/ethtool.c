@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 /* Newer than some headers. */
 enum { RINGS_HDS_THRESH = 17, SPLIT_ENABLED = 2, CARD_SPEED_UNKNOWN = -1 };

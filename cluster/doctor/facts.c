@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 bool doctor_read_line(const char *path, char *text, size_t text_bytes)
 {

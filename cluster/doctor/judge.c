@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 /* What a worker may want of locked memory: its ring, its buffer rings, and zero-copy sends under way. */
 #define LOCKED_BYTES_PER_WORKER (UINT64_C(8) << 20)

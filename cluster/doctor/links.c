@@ -9,7 +9,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 enum { LINKS_ANSWER_BYTES = 64 << 10 };
 

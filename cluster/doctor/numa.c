@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 /* Writes the CPUs of a mask as "0-15,32-47"; returns how many there are. */
 static uint32_t list_cpus(const struct bitmask *mask, char *text, size_t text_bytes)

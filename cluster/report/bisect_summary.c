@@ -1,4 +1,4 @@
-#include "cluster/report/bisect_summary.h"
+#include "cluster/report/bisect_internal.h"
 
 #include <math.h>
 #include <stdio.h>

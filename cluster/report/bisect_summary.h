@@ -70,9 +70,6 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
                                      struct bisect_summary *summary, struct base_error *error);
 void bisect_summary_free(struct bisect_summary *summary);
 
-/* bisect_verdict.c: writes summary->verdict, one sentence. */
-void bisect_verdict(struct bisect_summary *summary);
-
 /* Payload of a measurement in bits per second; and of its worst window. */
 double bisect_rate(const struct bisect_run *run, const struct cluster_measurement *measurement);
 double bisect_rate_worst(const struct bisect_run *run, const struct cluster_measurement *measurement);

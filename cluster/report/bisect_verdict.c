@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/assert.h"
-#include "cluster/report/bisect_summary.h"
+#include "cluster/report/bisect_internal.h"
 
 #define BISECT_SLOW 0.85
 

@@ -15,7 +15,7 @@
  * Why it cannot get stuck: poll blocks only when the ready queue, the files and the wake flag are empty. A socket
  * leaves the queue because the kernel will tell (its flag is clear), because it has no chunk (then it is in `starved`,
  * and the release of any chunk queues it again), or because the user has asked for nothing. */
-#include "net/epoll/epoll.h"
+#include "net/epoll/internal.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "net/epoll/epoll.h"
+#include "net/epoll/internal.h"
 
 enum { EPOLL_FILES_A_POLL = 4 };
 

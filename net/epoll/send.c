@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "net/epoll/epoll.h"
+#include "net/epoll/internal.h"
 
 static bool epoll_zerocopy_set(int fd)
 {

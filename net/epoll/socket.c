@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "net/epoll/epoll.h"
+#include "net/epoll/internal.h"
 
 /* Two chunks are 128 KiB as a rule: beside copying those a call costs next to nothing. More would push what was read
  * out of the cache before it is looked at, and make the other connections wait. */

@@ -5,7 +5,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/log.h"
-#include "net/sim/world.h"
+#include "net/sim/internal.h"
 
 #ifndef __has_feature
 #define __has_feature(name) 0

@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "net/sim/world.h"
+#include "net/sim/internal.h"
 
 enum { READ_SCRIBBLE = 0xd7 };
 

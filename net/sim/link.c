@@ -4,7 +4,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "net/sim/world.h"
+#include "net/sim/internal.h"
 
 void net_sim_link_free(struct sim_link *link)
 {

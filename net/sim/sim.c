@@ -24,7 +24,7 @@
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "net/sim/world.h"
+#include "net/sim/internal.h"
 
 static bool due_before(const struct sim_due *a, const struct sim_due *b)
 {

@@ -14,7 +14,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "net/sim/world.h"
+#include "net/sim/internal.h"
 
 enum { STARVED_IN_A_ROW_MAX = 4 };
 

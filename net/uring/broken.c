@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum { BROKEN_RETRY_MS = 10, BROKEN_WAIT_S_MAX = 1 << 30 };
 

@@ -31,7 +31,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/probe/probe.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 static pthread_once_t bundle_tried = PTHREAD_ONCE_INIT;
 static struct net_probe_result bundle_result, incremental_result;

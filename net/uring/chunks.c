@@ -17,7 +17,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum {
     URING_CHUNK_ALIGN = 64,

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum base_status uring_files_open(struct uring_engine *engine, uint32_t count)
 {

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 /* Pieces of memory registered at once; a pool grows by slabs of 256 KiB or one frame. */
 enum { URING_MEMORY_RANGES_MAX = 512 };

@@ -11,7 +11,7 @@
  * while its first could be served (uring_receive_hungry). Idle sockets hold a chunk each, which nobody else needs. */
 #include <errno.h>
 
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 void uring_chunk_spare(struct uring_engine *engine, uint32_t id)
 {

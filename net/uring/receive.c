@@ -22,7 +22,7 @@
 #include <errno.h>
 #include <poll.h>
 
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum { URING_CHUNKS_A_SOCKET = 4 /* how many chunks one starved socket is expected to use */ };
 

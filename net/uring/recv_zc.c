@@ -24,7 +24,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/engine/refusal.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum {
     AREA_PIECES_MAX = 1 << 19, /* 2 GiB of pages */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 enum {
     URING_SEND_BYTES_MAX = 512 << 10,

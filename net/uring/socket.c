@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 /* When a cancel found nothing although a request is armed (it was just being run), it is repeated after this time. */
 #define URING_CANCEL_RETRY_NS UINT64_C(1000000)

@@ -31,7 +31,7 @@
  * owner of a ring with deferred task work to that). The completion queue is sized for all requests that can be in
  * flight; if accept bursts overflow it all the same, the kernel keeps the rest and the next enter brings it. Without
  * memory to keep it the kernel drops it and says so once: then the engine is broken, see uring/broken.c. */
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 #include <errno.h>
 #include <poll.h>

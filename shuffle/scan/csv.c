@@ -17,7 +17,7 @@
 
 #include "base/assert.h"
 #include "shuffle/csv/rows.h"
-#include "shuffle/scan/ops.h"
+#include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "shuffle/scan/ops.h"
+#include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
 
 struct fixed_scan {

@@ -11,7 +11,7 @@
 
 #include "base/assert.h"
 #include "base/random.h"
-#include "shuffle/scan/ops.h"
+#include "shuffle/scan/internal.h"
 
 enum { KEY_BYTES = 8, KEY_OF_ONE = 1, BLOCK_BYTES = 256 << 10 };
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "shuffle/scan/ops.h"
+#include "shuffle/scan/internal.h"
 
 enum base_status shuffle_scan_prepare(struct shuffle_scan *scan, const struct shuffle_scan_ops *ops,
                                       const struct shuffle_scan_config *config, struct base_error *error)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "shuffle/csv/parse.h"
-#include "shuffle/scan/ops.h"
+#include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
 
 enum base_status shuffle_survey_apply(const struct shuffle_survey *surveys, struct shuffle_morsel *morsels,

@@ -285,6 +285,19 @@ static enum base_status list_path(struct listing *listing, const char *path, str
     return status;
 }
 
+void shuffle_relation_forget_files(struct shuffle_relation *relation)
+{
+    for (uint32_t i = 0; i < relation->file_count; i++)
+        free(relation->file[i].path);
+    free(relation->file);
+    for (uint32_t i = 0; i < relation->bare_count; i++)
+        free(relation->bare[i]);
+    free(relation->bare);
+    relation->file = NULL;
+    relation->bare = NULL;
+    relation->file_count = relation->bare_count = 0;
+}
+
 enum base_status shuffle_relation_list(struct shuffle_relation *relation, const char *path, struct base_error *error)
 {
     struct listing listing = {.relation = relation};

@@ -7,19 +7,6 @@
 
 #include "base/text/number.h"
 
-void shuffle_relation_forget_files(struct shuffle_relation *relation)
-{
-    for (uint32_t i = 0; i < relation->file_count; i++)
-        free(relation->file[i].path);
-    free(relation->file);
-    for (uint32_t i = 0; i < relation->bare_count; i++)
-        free(relation->bare[i]);
-    free(relation->bare);
-    relation->file = NULL;
-    relation->bare = NULL;
-    relation->file_count = relation->bare_count = 0;
-}
-
 void shuffle_relation_free(struct shuffle_relation *relation)
 {
     shuffle_relation_forget_files(relation);

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
-#include "cluster/doctor/doctor.h"
+#include "cluster/doctor/internal.h"
 
 static struct doctor_facts facts;
 static struct doctor_findings findings;

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "net/open.h"
-#include "net/uring/uring.h"
+#include "net/uring/internal.h"
 
 static struct net_engine *engine_make(enum net_engine_kind kind, struct base_governor **governor)
 {

@@ -1,6 +1,6 @@
 /* What a kind of scan fills in. Inside the scans only: users call shuffle/scan/scan.h. */
-#ifndef MILLRACE_SHUFFLE_SCAN_OPS_H
-#define MILLRACE_SHUFFLE_SCAN_OPS_H
+#ifndef MILLRACE_SHUFFLE_SCAN_INTERNAL_H
+#define MILLRACE_SHUFFLE_SCAN_INTERNAL_H
 
 #include "shuffle/scan/scan.h"
 

@@ -1,6 +1,6 @@
 /* The epoll engine's own structures. Inside net/epoll/ only. */
-#ifndef MILLRACE_NET_EPOLL_EPOLL_H
-#define MILLRACE_NET_EPOLL_EPOLL_H
+#ifndef MILLRACE_NET_EPOLL_INTERNAL_H
+#define MILLRACE_NET_EPOLL_INTERNAL_H
 
 #include "net/engine/list.h"
 #include "net/engine/ops.h"

@@ -1,6 +1,6 @@
 /* The io_uring engine's own structures. Inside net/uring/ only. */
-#ifndef MILLRACE_NET_URING_URING_H
-#define MILLRACE_NET_URING_URING_H
+#ifndef MILLRACE_NET_URING_INTERNAL_H
+#define MILLRACE_NET_URING_INTERNAL_H
 
 #include <liburing.h>
 

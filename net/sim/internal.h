@@ -1,6 +1,6 @@
 /* What the files of the simulated network share. The essay is at the top of net/sim/sim.c. */
-#ifndef MILLRACE_NET_SIM_WORLD_H
-#define MILLRACE_NET_SIM_WORLD_H
+#ifndef MILLRACE_NET_SIM_INTERNAL_H
+#define MILLRACE_NET_SIM_INTERNAL_H
 
 #include <stdatomic.h>
 #include <sys/queue.h>
