@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/text/shown.h"
 #include "cluster/client/bisect.h"
 #include "cluster/client/client.h"
@@ -232,7 +233,8 @@ static int run_version(const struct cluster_client_args *args)
 {
     if (args->json)
         return give(report_version_json(), CLUSTER_EXIT_OK);
-    printf("millrace %s\n", cluster_build_id());
+    char text[BASE_BUILD_TEXT_BYTES];
+    printf("millrace %s\n", base_build_describe(text));
     return CLUSTER_EXIT_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/log.h"
 #include "base/text/nearest.h"
 #include "base/text/number.h"
@@ -357,7 +358,8 @@ int main(int count, char **values)
     argp_err_exit_status = EXIT_USAGE;
     const char *command = count > 1 ? values[1] : "";
     if (strcmp(command, "--version") == 0 || strcmp(command, "-V") == 0) {
-        printf("millraced %s\n", cluster_build_id());
+        char text[BASE_BUILD_TEXT_BYTES];
+        printf("millraced %s\n", base_build_describe(text));
         return 0;
     }
     if (strcmp(command, "--help") == 0 || strcmp(command, "-?") == 0 || strcmp(command, "help") == 0) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/build.h"
 #include "cluster/coordinator/internal.h"
 
 /* ---- actions ---- */
@@ -66,7 +67,7 @@ static void refuse(struct cluster_coordinator *c, uint64_t peer, const struct ba
 static void welcome(struct cluster_coordinator *c, uint64_t peer)
 {
     struct cluster_welcome *message = &coordinator_send(c, peer, CLUSTER_MESSAGE_WELCOME, 0)->welcome;
-    message->build = (char *)(uintptr_t)cluster_build_id();
+    message->build = (char *)(uintptr_t)base_build_id();
     message->nodes_expected = c->config.nodes_expected;
 }
 

@@ -229,9 +229,10 @@ static bool fill_node_entry(const struct cluster_coordinator *c, const struct co
     entry->features = text_of(node->hello.features);
     entry->engine_reason = text_of(node->hello.engine_reason);
     entry->placement = text_of(node->hello.placement);
+    entry->build = text_of(node->hello.build);
     entry->seconds = seconds(node->heard_ns, c->now_ns);
     return entry->name && entry->address && entry->engine && entry->features && entry->engine_reason &&
-           entry->placement;
+           entry->placement && entry->build;
 }
 
 void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer)

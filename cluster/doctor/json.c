@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "cluster/doctor/doctor.h"
 #include "cluster/protocol/message.h"
 #include "cluster/report/json_out.h"
@@ -222,7 +223,7 @@ char *doctor_json(const struct doctor_facts *facts, const struct doctor_findings
 {
     struct json_out out = {0};
     json_t *object = json_object(), *cards = json_array();
-    json_out_put_text(&out, object, "version", cluster_build_id());
+    json_out_put_text(&out, object, "version", base_build_id());
     json_out_put_bool(&out, object, "well", doctor_is_well(findings));
     json_out_put_text(&out, object, "host", facts->host);
     json_out_put_text(&out, object, "kernel", facts->release);

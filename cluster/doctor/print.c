@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "cluster/doctor/doctor.h"
 #include "cluster/protocol/message.h"
 #include "cluster/report/report.h"
@@ -295,7 +296,7 @@ static void print_findings(struct paragraph *paragraph, const struct doctor_find
 void doctor_print(const struct doctor_facts *facts, const struct doctor_findings *findings, FILE *to)
 {
     struct paragraph paragraph = {.to = to};
-    fprintf(to, "%-*s%s on %s; engine auto is %s here\n", PRINT_INDENT, "millrace", cluster_build_id(), facts->host,
+    fprintf(to, "%-*s%s on %s; engine auto is %s here\n", PRINT_INDENT, "millrace", base_build_id(), facts->host,
             doctor_engine(facts));
     print_machine(&paragraph, facts);
     print_process(&paragraph, facts);

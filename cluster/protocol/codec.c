@@ -1,11 +1,13 @@
 /* The codec: one envelope, a way out and a way in for each kind of message. */
 #include "cluster/protocol/codec.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/build.h"
 #include "cluster/protocol/codec_wire.h"
 #include "cluster/protocol/millrace.pb-c.h"
 
@@ -49,11 +51,12 @@ static void get_hello(struct wire_reader *reader, const Wire__Hello *wire, struc
     hello->magic = wire->magic;
     hello->protocol = wire->protocol;
     hello->build = wire_text(reader, "build", wire->build, CLUSTER_NAME_BYTES_MAX);
-    if (hello->build && (wire->protocol != CLUSTER_PROTOCOL_VERSION || strcmp(hello->build, cluster_build_id()) != 0))
+    char ours[BASE_BUILD_TEXT_BYTES];
+    if (hello->build && wire->protocol != base_build_protocol())
         wire_refuse(reader, BASE_VERSION,
-                    "the peer runs millrace %s (protocol %u), this is %s (protocol %d): install the same build "
-                    "everywhere",
-                    hello->build, wire->protocol, cluster_build_id(), CLUSTER_PROTOCOL_VERSION);
+                    "millrace %s (protocol %08" PRIx32 ") cannot work with millrace %s: install one build of Millrace "
+                    "on all machines",
+                    hello->build, wire->protocol, base_build_describe(ours));
     hello->role = (enum cluster_role)wire_below(reader, "role", wire->role, CLUSTER_ROLE_COUNT);
     hello->name = wire_text(reader, "name", wire->name, CLUSTER_NAME_BYTES_MAX);
     hello->incarnation = wire->incarnation;

@@ -405,6 +405,7 @@ Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_n
         item[i].engine_reason = wire_bytes(entry->engine_reason);
         item[i].seconds = entry->seconds;
         item[i].placement = wire_bytes(entry->placement);
+        item[i].build = wire_bytes(entry->build);
     }
     return wire;
 }
@@ -429,6 +430,7 @@ void wire_get_nodes(struct wire_reader *reader, const Wire__Nodes *wire, struct 
         entry->engine_reason = wire_text(reader, "engine's reason", from->engine_reason, CLUSTER_TEXT_BYTES_MAX);
         entry->seconds = from->seconds;
         entry->placement = wire_text(reader, "placement", from->placement, CLUSTER_TEXT_BYTES_MAX);
+        entry->build = wire_text(reader, "build", from->build, CLUSTER_NAME_BYTES_MAX);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/protocol/frame.h"
@@ -48,8 +49,8 @@ void cluster_hello_fill(enum cluster_role role, struct cluster_message *message)
     memset(message, 0, sizeof *message);
     message->kind = CLUSTER_MESSAGE_HELLO;
     message->hello.magic = CLUSTER_PROTOCOL_MAGIC;
-    message->hello.protocol = CLUSTER_PROTOCOL_VERSION;
-    message->hello.build = (char *)(uintptr_t)cluster_build_id();
+    message->hello.protocol = base_build_protocol();
+    message->hello.build = (char *)(uintptr_t)base_build_id();
     message->hello.role = role;
 }
 

@@ -5,15 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef MILLRACE_VERSION
-#error "MILLRACE_VERSION comes from cluster/CMakeLists.txt"
-#endif
-
-const char *cluster_build_id(void)
-{
-    return MILLRACE_VERSION;
-}
-
 bool cluster_name_good(const char *name)
 {
     const size_t good = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.");
@@ -215,6 +206,7 @@ static void free_nodes(struct cluster_nodes *nodes)
         free(nodes->entry[i].features);
         free(nodes->entry[i].engine_reason);
         free(nodes->entry[i].placement);
+        free(nodes->entry[i].build);
     }
     free(nodes->entry);
 }

@@ -2,7 +2,7 @@
  * cluster/protocol/codec.h turns them into bytes and back; nobody else knows how they look on the wire.
  *
  * Every control connection begins with HELLO from whoever connected; the coordinator answers WELCOME, or REFUSED and
- * closes. Then:
+ * closes, as it does when the hello's protocol number is not its own (base/build.h). Then:
  *
  * A client says SUBMIT and gets ACCEPTED, PROGRESS..., REPORT; closing the connection cancels the job. Or it says
  * LIST_NODES -> NODES, LIST_JOBS -> JOBS, CANCEL -> ANSWER, BEAT -> BEAT. An answer too large to be sent is replaced by
@@ -27,8 +27,6 @@
 #include "join/plan.h"
 #include "shuffle/rows/reject.h"
 
-/* Raised with every change that an older peer would misread. */
-enum { CLUSTER_PROTOCOL_VERSION = 2 };
 #define CLUSTER_PROTOCOL_MAGIC UINT32_C(0x4352464d) /* "MFRC" as bytes on the wire */
 
 enum {
@@ -44,8 +42,6 @@ enum {
     CLUSTER_SUCCESS_BYTES_MAX = 6 * SHUFFLE_COLUMNS_MAX * (2 * SHUFFLE_NAME_BYTES_MAX + 52) + 4096
 };
 
-/* "0.1.0 (protocol 1)": the build id that both ends must share. */
-const char *cluster_build_id(void);
 /* May a node be called so? Names go into messages, lists and JSON: letters, digits, '-', '_' and '.' only. */
 bool cluster_name_good(const char *name);
 
@@ -106,8 +102,9 @@ const char *cluster_message_name(enum cluster_message_kind kind);
 enum cluster_role { CLUSTER_ROLE_CLIENT, CLUSTER_ROLE_NODE, CLUSTER_ROLE_HEARTBEAT, CLUSTER_ROLE_COUNT };
 
 struct cluster_hello {
-    uint32_t magic, protocol;
-    char *build;
+    uint32_t magic;
+    uint32_t protocol; /* base_build_protocol: both ends must share it */
+    char *build;       /* base_build_id */
     enum cluster_role role;
     /* NODE and HEARTBEAT: */
     char *name;
@@ -295,7 +292,7 @@ struct cluster_node_entry {
     char *address; /* data address of its first worker */
     uint32_t workers;
     uint64_t memory_bytes, pid;
-    char *engine, *features, *engine_reason, *placement;
+    char *engine, *features, *engine_reason, *placement, *build;
     double seconds; /* since it was last heard */
 };
 struct cluster_nodes {

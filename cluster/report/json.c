@@ -1,8 +1,10 @@
 /* Reports and lists as JSON. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "cluster/report/json_out.h"
 #include "cluster/report/report.h"
 #include "net/engine/rung.h"
@@ -238,6 +240,7 @@ char *report_nodes_json(const struct cluster_nodes *nodes)
         json_out_put(&out, node, "features", json_out_words(&out, entry->features));
         json_out_put_text(&out, node, "engine_reason", entry->engine_reason);
         json_out_put_text(&out, node, "placement", entry->placement);
+        json_out_put_text(&out, node, "build", entry->build);
         json_out_put_real(&out, node, "silent_seconds", entry->seconds);
         json_out_append(&out, array, node);
     }
@@ -278,8 +281,10 @@ char *report_version_json(void)
 {
     struct json_out out = {0};
     json_t *object = json_object();
-    json_out_put_text(&out, object, "version", cluster_build_id());
-    json_out_put_count(&out, object, "protocol", CLUSTER_PROTOCOL_VERSION);
+    json_out_put_text(&out, object, "version", base_build_id());
+    char protocol[16];
+    snprintf(protocol, sizeof protocol, "%08" PRIx32, base_build_protocol());
+    json_out_put_text(&out, object, "protocol", protocol);
     return json_out_finish(&out, object);
 }
 

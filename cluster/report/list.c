@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "base/text/shown.h"
 #include "cluster/report/report.h"
 #include "net/engine/rung.h"
@@ -19,6 +20,16 @@ bool report_nodes_complete(const struct cluster_nodes *nodes)
     if (nodes->nodes_expected > 0)
         return here >= nodes->nodes_expected;
     return here > 0 && !missing;
+}
+
+/* They work together, since the coordinator lets in only who speaks its protocol; but somebody may have forgotten one.
+ */
+static void print_other_builds(const struct cluster_nodes *nodes, FILE *to)
+{
+    for (uint32_t i = 0; i < nodes->count; i++)
+        if (nodes->entry[i].state != CLUSTER_NODE_MISSING && strcmp(nodes->entry[i].build, base_build_id()) != 0)
+            fprintf(to, "%s is of another build: %s; this is %s\n", base_shown(nodes->entry[i].name),
+                    base_shown(nodes->entry[i].build), base_build_id());
 }
 
 void report_nodes_print(const struct cluster_nodes *nodes, FILE *to)
@@ -39,6 +50,7 @@ void report_nodes_print(const struct cluster_nodes *nodes, FILE *to)
                 base_shown(entry->engine), *entry->engine_reason ? ", " : "", base_shown(entry->engine_reason));
         here += entry->state != CLUSTER_NODE_MISSING;
     }
+    print_other_builds(nodes, to);
     if (nodes->nodes_expected > 0)
         fprintf(to, "%" PRIu32 " of %" PRIu32 " nodes are here\n", here, nodes->nodes_expected);
     else

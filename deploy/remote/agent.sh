@@ -135,7 +135,8 @@ agent_version()
             ;;
         esac
     done
-    echo "version=${text##* }"
+    text=${text#* }
+    echo "version=${text%% *}"
 }
 
 # port_owner PORT: who listens there, in words; false when nobody does. Only root sees the processes of others.

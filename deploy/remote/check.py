@@ -119,7 +119,7 @@ def check(cluster, as_json):
         elif known.get("clock") != "agrees":
             problems.setdefault(f"its clock is {known.get('clock')}: logs will not merge well", []).append(host.name)
     client = cluster.client("--version")
-    version = client.stdout.split()[-1] if client and client.stdout else "?"
+    version = client.stdout.split()[1] if client and client.stdout else "?"
     for name, known in facts.items():
         if known.get("version", version) != version:
             problems.setdefault(f"version {known['version']}, and this client is {version}: push", []).append(name)

@@ -217,7 +217,7 @@ class Cluster:
         if self.dry_run:
             return
         client = self.client("--version")
-        version = client.stdout.split()[-1] if client and client.stdout else "?"
+        version = client.stdout.split()[1] if client and client.stdout else "?"
         other = {host.name: result.values["version"] for host, result in results.items()
                  if result.values["version"] != version}
         if other:

@@ -139,7 +139,7 @@ def collector(cluster):
                 with open(os.path.join(folder, "logs", member), "w", encoding="utf-8") as file:
                     file.writelines(line.partition(" ")[2] for line in log.out.splitlines(keepends=True)
                                     if line.startswith(f"{member} "))
-            versions[host.name] = version.out.split()[-1] if version.out.split() else version.error
+            versions[host.name] = version.out.split()[1] if version.out.startswith("millrace ") else version.error
             if doctor.out:
                 os.makedirs(os.path.join(folder, "doctor"), exist_ok=True)
                 with open(os.path.join(folder, "doctor", f"{host.name}.json"), "w", encoding="utf-8") as file:
@@ -165,7 +165,7 @@ def main():
             with open(os.path.join(path, "doctor", "here.json"), "wb") as file:
                 file.write(told)
         return {"here": subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True,
-                                       text=True).stdout.split()[-1]}
+                                       text=True).stdout.split()[1]}
 
     about = {"cluster": name, "via": via, "coordinator": os.environ["MILLRACE_COORDINATOR"]}
     try:

@@ -1,7 +1,7 @@
 /* The mesh: one worker's ways to every other worker for the time of a job. Between nodes a connection (the
  * lower-numbered worker connects), inside a node a mailbox pair, to itself a call. The exchanges of a job share it: a
  * frame header says to which exchange it belongs. Connections are opened with the proof of the cluster's key, if there
- * is one (net/proof/proof.h), then with a preamble both ways (magic, protocol version, job, token, source and
+ * is one (net/proof/proof.h), then with a preamble both ways (magic, protocol number, job, token, source and
  * destination worker); anything else is closed and counted, never believed.
  *
  * Receiving never waits for sending. When a sink says BUSY the connection (or mailbox) it happened on keeps its chunk

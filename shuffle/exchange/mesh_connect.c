@@ -122,17 +122,17 @@ static const char *arrival_recognise(struct mesh_connection *connection)
     return NULL;
 }
 
-/* Somebody who has no key, or another. One line in the log tells it; a port that is open to the world has many callers.
- */
-static void key_trouble(struct mesh_connection *connection, const char *words)
+/* Somebody who has no key, another one, or another build. One line in the log tells it: a port that is open to the
+ * world has many callers. */
+static void stranger_tell(struct mesh_connection *connection, const char *words)
 {
     struct shuffle_mesh *mesh = connection->mesh;
     const bool called = connection->peer != MESH_NOBODY;
-    if (!mesh->key_told)
+    if (!mesh->strangers_told)
         base_log_warn("worker %u: %s%s %s (later ones in this job are not told)", mesh->config.worker,
                       called ? "what answers for node " : "a caller", called ? mesh_node(mesh, connection->peer) : "",
                       words);
-    mesh->key_told = true;
+    mesh->strangers_told = true;
     mesh_connection_stranger(connection, words);
 }
 
@@ -154,7 +154,7 @@ static uint32_t proof_take(struct mesh_connection *connection, const struct net_
             connection->mesh->called_why = proof->why;
             connection->mesh->called_peer = connection->peer;
         }
-        key_trouble(connection, net_proof_words(proof->why));
+        stranger_tell(connection, net_proof_words(proof->why));
         return taken;
     }
     if (proof->state == NET_PROOF_PROVED)
@@ -173,12 +173,15 @@ static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t 
     connection->greeting_bytes += bytes;
     if (bytes < want)
         return bytes;
-    const char *why = shuffle_preamble_check(&connection->mesh->config, &connection->greeting);
+    char text[SHUFFLE_PREAMBLE_TEXT_BYTES];
+    const char *why = shuffle_preamble_check(&connection->mesh->config, &connection->greeting, text);
     if (!why && connection->peer == MESH_NOBODY)
         why = arrival_recognise(connection);
     else if (!why && connection->greeting.source != connection->peer)
         why = "another worker than the one called answers";
-    if (why)
+    if (why == text)
+        stranger_tell(connection, why);
+    else if (why)
         mesh_connection_stranger(connection, why);
     else
         connection_open(connection);
@@ -199,7 +202,7 @@ uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_
 void mesh_connect_ended(struct mesh_connection *connection)
 {
     if (connection->state == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED)
-        key_trouble(connection, "went away when it had heard this side's proof: has its node another key?");
+        stranger_tell(connection, "went away when it had heard this side's proof: has its node another key?");
     else
         mesh_connection_stranger(connection, "it ended before it said who it is");
 }

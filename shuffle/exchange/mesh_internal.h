@@ -74,7 +74,7 @@ struct shuffle_mesh {
     uint64_t strangers;                /* closed for what they said, or for silence */
     enum net_proof_why called_why;     /* what was wrong last with the key of somebody we called, at called_peer */
     uint32_t called_peer;
-    bool key_told;                 /* one line in the log is enough for a job */
+    bool strangers_told;           /* one line in the log is enough for a job */
     uint32_t sends_refused;        /* by an engine whose queue was full */
     uint32_t retries;              /* peers with a retry_ns */
     uint32_t fins;                 /* peers whose fin waits to be judged */

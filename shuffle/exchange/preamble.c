@@ -1,7 +1,10 @@
 #include "shuffle/exchange/preamble.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/build.h"
 #include "net/proof/proof.h"
 
 void shuffle_preamble_fill(const struct shuffle_mesh_config *config, uint32_t destination,
@@ -9,7 +12,7 @@ void shuffle_preamble_fill(const struct shuffle_mesh_config *config, uint32_t de
 {
     *preamble = (struct shuffle_preamble){
         .magic = SHUFFLE_PREAMBLE_MAGIC,
-        .version = SHUFFLE_PREAMBLE_VERSION,
+        .protocol = base_build_protocol(),
         .job = config->job,
         .source = config->worker,
         .destination = destination,
@@ -25,14 +28,21 @@ static bool token_equal(const uint8_t *a, const uint8_t *b)
     return difference == 0;
 }
 
-const char *shuffle_preamble_check(const struct shuffle_mesh_config *config, const struct shuffle_preamble *preamble)
+const char *shuffle_preamble_check(const struct shuffle_mesh_config *config, const struct shuffle_preamble *preamble,
+                                   char text[SHUFFLE_PREAMBLE_TEXT_BYTES])
 {
     if (preamble->magic == NET_PROOF_MAGIC)
         return "it proves a key, and this daemon has none";
     if (preamble->magic != SHUFFLE_PREAMBLE_MAGIC)
         return "it does not speak this protocol";
-    if (preamble->version != SHUFFLE_PREAMBLE_VERSION)
-        return "it speaks another version of the protocol";
+    if (preamble->protocol != base_build_protocol()) {
+        char ours[BASE_BUILD_TEXT_BYTES];
+        snprintf(text, SHUFFLE_PREAMBLE_TEXT_BYTES,
+                 "speaks protocol %08" PRIx32 ", and this is millrace %s: install one build of Millrace on all "
+                 "machines",
+                 preamble->protocol, base_build_describe(ours));
+        return text;
+    }
     if (!token_equal(preamble->token, config->token) || preamble->job != config->job)
         return "it does not know this job's token";
     if (preamble->destination != config->worker)

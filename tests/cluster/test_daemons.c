@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "cluster/protocol/frame.h"
 #include "cluster/protocol/link.h"
@@ -815,6 +816,39 @@ static void expect_refused(const char *log, char *const *arguments, const char *
 }
 
 /* Without a key, every user of this machine could connect to a loopback address, and others to another. */
+/* A client and a node of another build: refused at the hello, with both builds and numbers and what to do. */
+static void test_another_protocol_is_refused(void **state)
+{
+    (void)state;
+    static const enum cluster_role roles[] = {CLUSTER_ROLE_CLIENT, CLUSTER_ROLE_NODE};
+    struct net_address address = {.v4 = {.sin_family = AF_INET}, .bytes = sizeof address.v4};
+    for (int i = 0; i < 2; i++) {
+        struct cluster_link *link;
+        struct base_error error;
+        struct cluster_message message;
+        cluster_link_close(client_open()); /* the coordinator is there */
+        assert_int_equal(cluster_link_connect(&coordinator_address, NULL, limit_ns(), &link, &error), BASE_OK);
+        cluster_hello_fill(roles[i], &message);
+        message.hello.build = "9.9.9+abc";
+        message.hello.protocol ^= 1;
+        message.hello.name = "n9";
+        message.hello.worker = &address;
+        message.hello.worker_count = roles[i] == CLUSTER_ROLE_NODE;
+        char wanted[256];
+        snprintf(wanted, sizeof wanted, "millrace 9.9.9+abc (protocol %08x) cannot work with millrace %s",
+                 (unsigned)message.hello.protocol, base_build_id());
+        assert_int_equal(cluster_link_send(link, &message, base_clock_now_ns(), &error), BASE_OK);
+        client_await(link, CLUSTER_MESSAGE_REFUSED, &message);
+        assert_int_equal(message.refused.error.status, BASE_VERSION);
+        assert_non_null(strstr(message.refused.error.text, wanted));
+        snprintf(wanted, sizeof wanted, "(protocol %08x): install one build", (unsigned)base_build_protocol());
+        assert_non_null(strstr(message.refused.error.text, wanted));
+        cluster_message_free(&message);
+        cluster_link_close(link);
+    }
+    run_good_join();
+}
+
 static void test_no_key_is_refused(void **state)
 {
     (void)state;
@@ -849,6 +883,7 @@ int main(void)
         cmocka_unit_test(test_file_size_limit),
         cmocka_unit_test(test_nobody_reads_the_log),
         cmocka_unit_test(test_second_coordinator_is_refused),
+        cmocka_unit_test(test_another_protocol_is_refused),
         cmocka_unit_test(test_no_key_is_refused),
     };
     const int failed = cmocka_run_group_tests(tests, open_cluster, close_cluster);

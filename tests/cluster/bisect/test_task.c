@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "cluster/bisect/task.h"
 #include "net/open.h"
@@ -64,7 +65,7 @@ static void peer_send(const void *bytes, size_t count)
 static void peer_connect(void)
 {
     struct shuffle_preamble preamble = {.magic = SHUFFLE_PREAMBLE_MAGIC,
-                                        .version = SHUFFLE_PREAMBLE_VERSION,
+                                        .protocol = base_build_protocol(),
                                         .job = JOB,
                                         .source = PEER,
                                         .destination = SELF};

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "cluster/node/heartbeat.h"
 #include "cluster/protocol/link.h"
@@ -60,7 +61,7 @@ static void beats_tell_of_the_control_thread(void **state)
     assert_string_equal(message.hello.name, "n1");
     cluster_message_free(&message);
     message.kind = CLUSTER_MESSAGE_WELCOME;
-    message.welcome.build = (char *)(uintptr_t)cluster_build_id();
+    message.welcome.build = (char *)(uintptr_t)base_build_id();
     say(&message);
     for (int i = 0; i < 3; i++)
         assert_int_equal(next_beat(), 0); /* it waits for events, however long */

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/build.h"
 #include "cluster/client/client.h"
 #include "cluster/client/progress.h"
 
@@ -185,7 +186,7 @@ static void names_drive_no_terminal(void **state)
     assert_non_null(strstr(text, "  shuffle /tmp/\\x1b]0;owned\\x07.csv\\x0a    6 running\n"));
     assert_non_null(strstr(text, " /tmp/\\xc2\\x9b2J: \\xff\\x0ano such file\n"));
     struct cluster_node_entry entry = {
-        .name = "n\n1", .address = "\x1b[1m", .engine = "e\x01", .engine_reason = "\xff"};
+        .name = "n\n1", .address = "\x1b[1m", .engine = "e\x01", .engine_reason = "\xff", .build = "0.0.9\x1b"};
     const struct cluster_nodes nodes = {.count = 1, .entry = &entry};
     to = fmemopen(text, sizeof text, "w");
     report_nodes_print(&nodes, to);
@@ -193,6 +194,14 @@ static void names_drive_no_terminal(void **state)
     assert_non_null(strstr(text, "n\\x0a1 "));
     assert_non_null(strstr(text, "\\x1b[1m "));
     assert_non_null(strstr(text, "e\\x01, \\xff\n"));
+    assert_non_null(strstr(text, "n\\x0a1 is of another build: 0.0.9\\x1b; this is "));
+    char same[64];
+    snprintf(same, sizeof same, "%s", base_build_id());
+    entry.build = same;
+    to = fmemopen(text, sizeof text, "w");
+    report_nodes_print(&nodes, to);
+    fclose(to);
+    assert_null(strstr(text, "another build"));
     job.error = "caf\xc3\xa9 \xc2\x9b";
     char *json = report_jobs_json(&jobs);
     for (const char *c = json; *c; c++)
@@ -252,14 +261,16 @@ static void json_of_lists(void **state)
                                             .engine = "epoll",
                                             .features = "",
                                             .engine_reason = "forbidden",
-                                            .placement = "worker 0: queue 4 of eth0"},
+                                            .placement = "worker 0: queue 4 of eth0",
+                                            .build = "0.1.0+1d2fb59ac0"},
                                            {.name = "n2",
                                             .state = CLUSTER_NODE_MISSING,
                                             .address = "",
                                             .engine = "",
                                             .features = "",
                                             .engine_reason = "",
-                                            .placement = ""}};
+                                            .placement = "",
+                                            .build = ""}};
     struct cluster_nodes nodes = {.nodes_expected = 2, .count = 2, .entry = entries};
     json_t *object = read_back(report_nodes_json(&nodes));
     assert_true(json_is_false(json_object_get(object, "complete")));
@@ -268,6 +279,7 @@ static void json_of_lists(void **state)
     assert_true(json_is_true(json_object_get(json_array_get(array, 0), "running")));
     assert_string_equal(text_of(json_array_get(array, 1), "state"), "missing");
     assert_string_equal(text_of(json_array_get(array, 0), "placement"), "worker 0: queue 4 of eth0");
+    assert_string_equal(text_of(json_array_get(array, 0), "build"), "0.1.0+1d2fb59ac0");
     json_decref(object);
 
     struct cluster_job_entry job = {

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/build.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "shuffle/exchange/frame.h"
@@ -59,7 +60,7 @@ static void say(struct script *script, const void *bytes, size_t count)
 static struct shuffle_preamble preamble_good(void)
 {
     struct shuffle_preamble preamble = {
-        .magic = SHUFFLE_PREAMBLE_MAGIC, .version = SHUFFLE_PREAMBLE_VERSION, .job = 77, .source = 0, .destination = 1};
+        .magic = SHUFFLE_PREAMBLE_MAGIC, .protocol = base_build_protocol(), .job = 77, .source = 0, .destination = 1};
     memcpy(preamble.token, "0123456789abcde", 16);
     return preamble;
 }
@@ -480,7 +481,7 @@ static void strangers_are_turned_away(void **state)
     change;                                                                                                            \
     say(&crowd[crowd_count - 1]->script, &preamble, sizeof preamble)
         STRANGER(preamble.magic++);
-        STRANGER(preamble.version++);
+        STRANGER(preamble.protocol++);
         STRANGER(preamble.job++);
         STRANGER(preamble.token[15] ^= 1);
         STRANGER(preamble.source = 1);

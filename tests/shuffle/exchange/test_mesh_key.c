@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/build.h"
 #include "base/clock.h"
 #include "net/proof/proof.h"
 #include "shuffle/exchange/preamble.h"
@@ -184,7 +185,7 @@ static void strangers_are_turned_away(void **state)
         struct rig *rig = rig_new();
         rig_open_some(rig, &config, (const bool[RIG_WORKERS_MAX]){true});
         struct shuffle_preamble preamble = {.magic = SHUFFLE_PREAMBLE_MAGIC,
-                                            .version = SHUFFLE_PREAMBLE_VERSION,
+                                            .protocol = base_build_protocol(),
                                             .job = 77,
                                             .token = "0123456789abcde",
                                             .source = 0,
