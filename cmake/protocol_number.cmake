@@ -13,8 +13,8 @@ set(roots
     cluster/protocol/frame.c
     cluster/protocol/message.h
     net/proof/proof.c # how both ends prove that they have the key
-    shuffle/exchange/frame.c # the data plane: greeting, frames, rows in them, and which worker a row goes to
-    shuffle/exchange/preamble.c
+    shuffle/frames/frame.c # the data plane: greeting, frames, rows in them, and which worker a row goes to
+    shuffle/mesh/preamble.c
     shuffle/rows/key_hash.c
     shuffle/rows/layout.c)
 file(GLOB codecs RELATIVE ${SOURCE} ${SOURCE}/cluster/protocol/codec_*.c)

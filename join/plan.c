@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "base/text/size.h"
 #include "join/words.h"
-#include "shuffle/exchange/frame.h"
+#include "shuffle/frames/frame.h"
 
 /* PACKED: how many times its size a compressed file holds. */
 enum { PLAN_ROW_GUESS_BYTES = 32, PLAN_TEXT_GUESS_BYTES = 16, PLAN_PACKED_GUESS = 4 };

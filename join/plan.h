@@ -5,7 +5,7 @@
 
 #include "net/engine/choose.h"
 #include "net/engine/engine.h"
-#include "shuffle/exchange/mesh.h"
+#include "shuffle/mesh/mesh.h"
 #include "shuffle/output/output.h"
 #include "shuffle/output/publish.h"
 #include "shuffle/rows/key.h"

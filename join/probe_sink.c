@@ -11,7 +11,7 @@
 #include "base/assert.h"
 #include "join/sinks.h"
 #include "join/table_internal.h"
-#include "shuffle/exchange/cut.h"
+#include "shuffle/frames/cut.h"
 
 struct probe_sink {
     struct shuffle_sink base;

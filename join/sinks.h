@@ -4,7 +4,7 @@
 #define MILLRACE_JOIN_SINKS_H
 
 #include "join/table.h"
-#include "shuffle/exchange/sink.h"
+#include "shuffle/frames/sink.h"
 #include "shuffle/output/output.h"
 
 /* Inserts into table (borrowed). Freed by join_sink_close. */

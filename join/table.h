@@ -10,7 +10,7 @@
 #define MILLRACE_JOIN_TABLE_H
 
 #include "base/memory/memory.h"
-#include "shuffle/exchange/sink.h"
+#include "shuffle/frames/sink.h"
 #include "shuffle/rows/key.h"
 
 struct join_table;

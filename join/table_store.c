@@ -34,7 +34,7 @@
 #include "base/log.h"
 #include "base/text/size.h"
 #include "join/table_internal.h"
-#include "shuffle/exchange/cut.h"
+#include "shuffle/frames/cut.h"
 
 enum {
     INSERT_AHEAD = 16,  /* rows between a head's prefetch and its use */

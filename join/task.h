@@ -17,7 +17,7 @@
 struct join_task;
 
 /* Connecting fails when no connection was made for this long (and a little for each that a node makes, see
- * shuffle/exchange/mesh.h). */
+ * shuffle/mesh/mesh.h). */
 #define JOIN_CONNECT_TIMEOUT_NS (UINT64_C(1500) * BASE_NS_PER_MS)
 
 struct join_task_config {

@@ -1,6 +1,6 @@
 /* Bounded single-producer single-consumer queue of pointers: the one primitive by which workers of a node hand things
  * to each other. Data is released by the producer's store and acquired by the consumer's load, so what a pointer points
- * to is visible with it. Nothing here blocks or wakes: see shuffle/exchange/mailbox.h. */
+ * to is visible with it. Nothing here blocks or wakes: see shuffle/frames/mailbox.h. */
 #ifndef MILLRACE_BASE_MEMORY_RING_H
 #define MILLRACE_BASE_MEMORY_RING_H
 

@@ -8,11 +8,13 @@
  *
  * Own rows wait in `own` while the sink is busy. Append does not return BASE_OK before they are taken, so they may
  * point into the batch. */
+#include "shuffle/exchange/exchange.h"
+
 #include <stdlib.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/exchange_internal.h"
-#include "shuffle/exchange/mesh_lanes.h"
+#include "shuffle/exchange/lane.h"
+#include "shuffle/mesh/lanes.h"
 
 enum { SMALL_ROW_BYTES_MAX = 128, IMAGED_ROW_BYTES_MAX = 256 };
 

@@ -9,23 +9,9 @@
 #ifndef MILLRACE_SHUFFLE_EXCHANGE_EXCHANGE_H
 #define MILLRACE_SHUFFLE_EXCHANGE_EXCHANGE_H
 
-#include "shuffle/exchange/frame.h"
-#include "shuffle/exchange/mesh.h"
-#include "shuffle/exchange/sink.h"
+#include "shuffle/frames/exchange_types.h"
+#include "shuffle/mesh/mesh.h"
 #include "shuffle/rows/batch.h"
-#include "shuffle/rows/key.h"
-
-struct shuffle_exchange_config {
-    struct shuffle_mesh *mesh; /* the exchange attaches itself; it must be closed before the mesh is freed */
-    struct base_governor *governor;
-    uint8_t id;                          /* 0 .. SHUFFLE_EXCHANGES_MAX-1, the same at all workers */
-    const struct shuffle_layout *layout; /* of the rows; the same at all workers; borrowed */
-    const struct shuffle_key *key;       /* columns of layout; borrowed */
-    uint32_t frame_bytes;                /* header included; SHUFFLE_FRAME_BYTES_MIN .. MAX */
-    uint32_t frames_per_lane;            /* at least 1; usual 2 */
-    bool verify;                         /* checks every payload byte */
-    struct shuffle_sink *sink;           /* borrowed */
-};
 
 enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *config, struct shuffle_exchange **exchange,
                                        struct base_error *error);
@@ -48,24 +34,6 @@ bool shuffle_exchange_sent(const struct shuffle_exchange *exchange);
 /* END has come from every worker, totals agreed, and the sink has taken all rows. */
 bool shuffle_exchange_received(const struct shuffle_exchange *exchange);
 
-/* X(name): counters. */
-#define SHUFFLE_EXCHANGE_COUNTER_LIST(X)                                                                               \
-    X(rows_out)  /* appended, own rows included */                                                                     \
-    X(rows_in)   /* given to the sink, own rows included */                                                            \
-    X(rows_self) /* of these, by a call */                                                                             \
-    X(frames_out)                                                                                                      \
-    X(frames_in)                                                                                                       \
-    X(rows_stitched)  /* cut by a chunk's edge */                                                                      \
-    X(stitched_bytes) /* of these, copied to make them, or their keys, whole */                                        \
-    X(joined_bytes)   /* of these, copied because the sink wanted a value that was cut */                              \
-    X(stalls_frame)   /* append said BUSY for want of a frame */                                                       \
-    X(stalls_sink)    /* a sink said BUSY */
-
-struct shuffle_exchange_counters {
-#define X(name) uint64_t name;
-    SHUFFLE_EXCHANGE_COUNTER_LIST(X)
-#undef X
-};
 const struct shuffle_exchange_counters *shuffle_exchange_counters(const struct shuffle_exchange *exchange);
 
 /* After the mesh was closed (shuffle_mesh_closed): all frames are home; missing ones are logged. Before

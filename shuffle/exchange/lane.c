@@ -1,5 +1,5 @@
 /* Outgoing lanes. A lane takes a frame with its first row, seals it when it is full or in a lull, and hands it to the
- * mesh; it comes home when the kernel or the neighbour is done with it (frame_memory.c).
+ * mesh; it comes home when the kernel or the neighbour is done with it (frames/memory.c).
  *
  * If the memory budget has no room for a frame, all open frames are sealed: they come home and one of them then serves.
  * The pool's first frame is drawn when the exchange opens, so this always ends. Only a frame for a large row can be
@@ -11,8 +11,8 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/exchange_internal.h"
-#include "shuffle/exchange/mesh_lanes.h"
+#include "shuffle/frames/exchange_state.h"
+#include "shuffle/mesh/lanes.h"
 
 static void lane_close_frame(struct shuffle_lane *lane)
 {

@@ -3,7 +3,7 @@
 #ifndef MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
 #define MILLRACE_SHUFFLE_OUTPUT_ENCODE_H
 
-#include "shuffle/exchange/cut.h"
+#include "shuffle/frames/cut.h"
 #include "shuffle/output/output.h"
 
 /* An item with where it lies. */

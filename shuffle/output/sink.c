@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "shuffle/exchange/cut.h"
+#include "shuffle/frames/cut.h"
 
 struct output_sink {
     struct shuffle_sink base;

@@ -2,7 +2,7 @@
 #ifndef MILLRACE_SHUFFLE_OUTPUT_SINK_H
 #define MILLRACE_SHUFFLE_OUTPUT_SINK_H
 
-#include "shuffle/exchange/sink.h"
+#include "shuffle/frames/sink.h"
 #include "shuffle/output/output.h"
 
 /* output is one-sided and borrowed. Freed by shuffle_output_sink_close. */

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 #include "net/engine/engine.h"
-#include "shuffle/exchange/mailbox.h"
+#include "shuffle/frames/mailbox.h"
 
 struct shuffle_worker;
 

@@ -67,8 +67,8 @@ def check_number():
         replaced("cluster/protocol/message.h", "    X(COMMIT)", "    X(PUBLISH)"),
         replaced("cluster/protocol/codec.c", "hello->pid = wire->pid;", ""),
         replaced("cluster/protocol/frame.c", "FRAME_TAG_1 = 0x06", "FRAME_TAG_1 = 0x07"),
-        replaced("shuffle/exchange/frame.h", "uint32_t rows;", "uint64_t rows;"),
-        replaced("shuffle/exchange/preamble.h", "uint64_t job;", "uint32_t job;"),
+        replaced("shuffle/frames/frame.h", "uint32_t rows;", "uint64_t rows;"),
+        replaced("shuffle/mesh/preamble.h", "uint64_t job;", "uint32_t job;"),
         replaced("net/proof/proof.c", "uint8_t version, kind, purpose;", "uint8_t kind, version, purpose;"),
         replaced("base/status.h", "X(VERSION, ", "X(EDITION, "),
     ]

@@ -7,7 +7,7 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
-#include "shuffle/exchange/mesh_internal.h"
+#include "shuffle/mesh/internal.h"
 
 enum {
     OPTION_VARIABLE = 1,

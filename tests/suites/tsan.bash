@@ -3,4 +3,4 @@
 # groups: default full
 # limit: 1800
 build tsan
-run_ctest tsan -R '^(base|net|cluster)\.|^shuffle\.(exchange\.(mailbox|mesh|threads)|source\.morsel)'
+run_ctest tsan -R '^(base|net|cluster)\.|^shuffle\.(frames\.mailbox|mesh\.(mesh|threads)|source\.morsel)'

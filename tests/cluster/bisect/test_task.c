@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "cluster/bisect/task.h"
 #include "net/open.h"
-#include "shuffle/exchange/preamble.h"
+#include "shuffle/mesh/preamble.h"
 
 enum { JOB = 5, SELF = 1, PEER = 0, PAYLOAD = 1000 };
 

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
-#include "tests/shuffle/exchange/mesh_rig.h"
+#include "tests/shuffle/mesh/mesh_rig.h"
 
 static const struct rig_config plain = {
     .seed = 1,

@@ -1,0 +1,83 @@
+/* One socket of the mesh: its record, from the first call to CLOSED, and the states in between.
+ *
+ *   listener              LISTENING -> CLOSING
+ *   the lower worker      CONNECTING -> (PROVING ->) GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *   the higher worker                   (PROVING ->) GREETING -> OPEN -> (LINGERING ->) CLOSING
+ *
+ * How a connection comes to be OPEN is in connect.c, what it sends in send.c, what comes in receive.c.
+ */
+#include "shuffle/mesh/internal.h"
+
+#include <stdlib.h>
+
+#include "base/assert.h"
+#include "base/log.h"
+
+void mesh_connection_become(struct mesh_connection *connection, enum mesh_connection_state state)
+{
+    static const uint8_t predecessors[] = {
+        [MESH_LISTENING] = 0,
+        [MESH_CONNECTING] = 0,
+        [MESH_PROVING] = 1 << MESH_CONNECTING,
+        [MESH_GREETING] = 1 << MESH_CONNECTING | 1 << MESH_PROVING,
+        [MESH_OPEN] = 1 << MESH_GREETING,
+        [MESH_LINGERING] = 1 << MESH_OPEN,
+        [MESH_CLOSING] = 1 << MESH_LISTENING | 1 << MESH_CONNECTING | 1 << MESH_PROVING | 1 << MESH_GREETING |
+                         1 << MESH_OPEN | 1 << MESH_LINGERING,
+    };
+    BASE_ASSERT(predecessors[state] >> connection->state & 1);
+    connection->state = state;
+}
+
+struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state, uint32_t peer)
+{
+    struct mesh_connection *connection = calloc(1, sizeof *connection);
+    if (!connection)
+        return NULL;
+    connection->mesh = mesh;
+    connection->state = state;
+    connection->peer = peer;
+    TAILQ_INSERT_TAIL(&mesh->connections, connection, all);
+    return connection;
+}
+
+void mesh_connection_free(struct mesh_connection *connection)
+{
+    TAILQ_REMOVE(&connection->mesh->connections, connection, all);
+    free(connection);
+}
+
+void mesh_connection_close(struct mesh_connection *connection, bool abort)
+{
+    if (connection->state == MESH_CLOSING)
+        return;
+    if (connection->accepted && connection->peer == MESH_NOBODY)
+        connection->mesh->arrivals--;
+    mesh_connection_become(connection, MESH_CLOSING);
+    net_socket_close(connection->socket, abort);
+}
+
+/* Somebody who did not behave as a worker of this job. */
+void mesh_connection_stranger(struct mesh_connection *connection, const char *why)
+{
+    connection->mesh->strangers++;
+    base_log_debug("worker %u: a connection is closed: %s", connection->mesh->config.worker, why);
+    mesh_connection_close(connection, true);
+}
+
+bool mesh_connection_strange(const struct mesh_connection *connection)
+{
+    return (connection->state == MESH_PROVING || connection->state == MESH_GREETING) && connection->peer == MESH_NOBODY;
+}
+
+enum base_status mesh_connection_lost(const struct mesh_connection *connection, const struct net_event *event,
+                                      struct base_error *error)
+{
+    const char *node = mesh_node(connection->mesh, connection->peer);
+    /* However the kernel puts it: it is what may be felt of a fault elsewhere. */
+    const bool felt = event->status == BASE_TIMEOUT || event->status == BASE_UNREACHABLE;
+    const enum base_status status = felt ? BASE_PEER_RESET : event->status;
+    return base_error_set(error, status, "the connection to worker %u on node %s broke: %s%s%s", connection->peer, node,
+                          base_status_words(event->status), event->os_error ? ": " : "",
+                          event->os_error ? strerror(event->os_error) : "");
+}
