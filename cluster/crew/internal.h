@@ -17,12 +17,14 @@ enum {
     CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_STRANGERS_MAX = 4 * CREW_LISTEN_BACKLOG, /* turned away when a job begins: more come as they go */
-    CREW_ENGINE_RETRY_MS = 100,                   /* at first; */
-    CREW_ENGINE_RETRY_MS_MAX = 5000,
-    CREW_RING_GONE_MS = 20,       /* the kernel lets go of a closed ring a little later, */
-    CREW_RING_GONE_TURNS = 10,    /* which is waited for that often */
-    CREW_LEAST_CHUNK_BYTES = 4096 /* one of them is all that an engine without a job has to have */
+    CREW_RING_GONE_MS = 20,                       /* the kernel lets go of a closed ring a little later, */
+    CREW_RING_GONE_TURNS = 10,                    /* which is waited for that often */
+    CREW_LEAST_CHUNK_BYTES = 4096                 /* one of them is all that an engine without a job has to have */
 };
+
+/* A worker without an engine tries to have one after so long, and then half as often each time. */
+#define CREW_ENGINE_RETRY_NS (UINT64_C(100) * BASE_NS_PER_MS)
+#define CREW_ENGINE_RETRY_NS_MAX (UINT64_C(5) * BASE_NS_PER_S)
 
 struct crew_member {
     struct cluster_crew *crew;
@@ -33,9 +35,10 @@ struct crew_member {
     bool started;
     struct shuffle_worker *worker;
     /* the thread's own */
-    struct net_engine *engine;
-    struct net_engine_config engine_config;
+    struct net_engine *engine;              /* NULL: none, and restore_ns says when it is tried again */
+    struct net_engine_config engine_config; /* of the engine, or the last that there was */
     struct net_engine_choice engine_choice;
+    uint64_t restore_ns, restore_wait_ns;
     struct join_task *task;     /* of a join or shuffle, else NULL */
     struct bisect_task *bisect; /* of a measurement, else NULL */
     bool quit, task_closed;

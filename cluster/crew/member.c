@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "net/engine/iowq.h"
@@ -168,32 +169,44 @@ static enum base_status member_open_engine(struct crew_member *member, const str
 static void member_close_engine(struct crew_member *member)
 {
     struct net_engine *engine = member->engine;
+    BASE_ASSERT(engine != NULL && member->task == NULL && member->bisect == NULL);
     shuffle_worker_set_engine(member->worker, NULL);
     member->engine = NULL;
     net_engine_close(engine);
 }
 
-/* A worker hears orders through its engine: after the one that a job asked for could not be had, it goes back to the
- * one it had, or to the least there is. Memory and descriptors for that were free a moment ago; should another have
- * taken them, trying again is all that is left, less and less often: the job has failed by then, and a coordinator that
- * waits for this node to let go of it takes the node for lost. */
-static void member_restore_engine(struct crew_member *member, const struct net_engine_choice *choice,
-                                  const struct net_engine_config *config)
+/* After the engine that a job asked for could not be had: the one from before, or the least there is. */
+static enum base_status member_restore_engine(struct crew_member *member, struct base_error *error)
 {
-    const struct net_engine_choice least_choice = {.kind = NET_ENGINE_EPOLL};
+    const struct net_engine_choice choice = member->engine_choice, least_choice = {.kind = NET_ENGINE_EPOLL};
+    const struct net_engine_config config = member->engine_config;
     const struct net_engine_config least = {.sockets_max = SHUFFLE_MESH_STRANGERS_MAX,
                                             .file_ops_max = CREW_FILE_OPS,
                                             .recv_chunk_bytes = CREW_LEAST_CHUNK_BYTES,
                                             .recv_chunk_count = 1,
-                                            .governor = config->governor};
+                                            .governor = config.governor};
+    enum base_status status = member_open_engine(member, &choice, &config, error);
+    if (status != BASE_OK)
+        status = member_open_engine(member, &least_choice, &least, error);
+    return status;
+}
+
+/* Memory and descriptors for an engine were free a moment ago; another has taken them. The worker still hears orders:
+ * it lets go of its job, fails the next with what keeps it from having an engine, and quits when told to. Meanwhile it
+ * tries, less and less often, to have one again. */
+static void member_stand_by(struct crew_member *member)
+{
     struct base_error error;
-    int wait_ms = CREW_ENGINE_RETRY_MS;
-    while (member_open_engine(member, choice, config, &error) != BASE_OK &&
-           member_open_engine(member, &least_choice, &least, &error) != BASE_OK) {
-        base_log_error("worker %u has no engine, trying again: %s", member->local, error.text);
-        (void)poll(NULL, 0, wait_ms);
-        wait_ms = 2 * wait_ms < CREW_ENGINE_RETRY_MS_MAX ? 2 * wait_ms : CREW_ENGINE_RETRY_MS_MAX;
+    const uint64_t now_ns = base_clock_now_ns();
+    (void)shuffle_worker_stand_by(member->worker, member->restore_ns > now_ns ? member->restore_ns - now_ns : 0);
+    if (member->engine == NULL && base_clock_now_ns() >= member->restore_ns) {
+        if (member_restore_engine(member, &error) != BASE_OK) {
+            member->restore_wait_ns = base_min_u64(2 * member->restore_wait_ns, CREW_ENGINE_RETRY_NS_MAX);
+            member->restore_ns = base_clock_now_ns() + member->restore_wait_ns;
+        }
     }
+    if (member->engine != NULL)
+        base_log_info("worker %u has an engine again: %s", member->local, net_engine_name(member->engine));
 }
 
 /* Opens an engine in the place of one just closed that had these features. What a user may lock is shared with the
@@ -223,15 +236,17 @@ static enum base_status member_engine(struct crew_member *member, const struct n
         return BASE_OK;
     if (member->engine == NULL)
         return member_open_engine(member, choice, config, error);
-    const struct net_engine_choice before_choice = member->engine_choice;
-    const struct net_engine_config before = member->engine_config;
     const uint32_t had = net_engine_in_force(member->engine);
     member_close_engine(member);
     const enum base_status status = member_replace_engine(member, choice, config, had, error);
-    if (status != BASE_OK)
-        crew_failed(member->crew, member->local, error); /* before what may take long */
-    if (status != BASE_OK)
-        member_restore_engine(member, &before_choice, &before);
+    if (status == BASE_OK)
+        return BASE_OK;
+    struct base_error missing;
+    if (member_restore_engine(member, &missing) != BASE_OK) {
+        base_log_error("worker %u has no engine, and jobs fail here until it has: %s", member->local, missing.text);
+        member->restore_wait_ns = CREW_ENGINE_RETRY_NS;
+        member->restore_ns = base_clock_now_ns() + member->restore_wait_ns;
+    }
     return status;
 }
 
@@ -451,7 +466,7 @@ static void member_closed(struct crew_member *member)
  * closes as after any failure; the next job opens another engine (member_engine_fits). */
 static void member_check_engine(const struct crew_member *member)
 {
-    const struct base_error *failure = net_engine_failure(member->engine);
+    const struct base_error *failure = member->engine != NULL ? net_engine_failure(member->engine) : NULL;
     if (failure != NULL && (member->task != NULL || member->bisect != NULL))
         crew_failed(member->crew, member->local, failure);
 }
@@ -479,13 +494,17 @@ void *crew_member_main(void *argument)
     }
     crew_reached(member->crew, JOIN_STEP_OPENED);
     while (!member->quit) {
-        shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
+        if (member->engine != NULL)
+            shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
+        else
+            member_stand_by(member);
         member_check_engine(member);
         if (member->task != NULL)
             atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->task), memory_order_relaxed);
         if (member->task_closed)
             member_closed(member);
     }
-    member_close_engine(member);
+    if (member->engine != NULL)
+        member_close_engine(member);
     return NULL;
 }

@@ -10,8 +10,10 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/assert.h"
+#include "base/clock.h"
 
 enum { WORKER_EVENTS_MAX = 256 };
 
@@ -28,8 +30,9 @@ struct shuffle_worker {
     struct net_engine *engine;
     struct shuffle_mailroom *mailroom;
     struct shuffle_task *task;
-    bool worked;          /* last turn: then the next must not block */
-    pthread_mutex_t lock; /* of the command queue, and of replacing the engine */
+    bool worked;           /* last turn: then the next must not block */
+    pthread_mutex_t lock;  /* of the command queue, and of replacing the engine */
+    pthread_cond_t posted; /* a command was, for a worker without an engine */
     struct worker_command *first, **last;
     struct net_event events[WORKER_EVENTS_MAX];
 };
@@ -42,6 +45,11 @@ enum base_status shuffle_worker_open(uint32_t local, struct shuffle_worker **wor
     made->local = local;
     made->last = &made->first;
     pthread_mutex_init(&made->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&made->posted, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     *worker = made;
     return BASE_OK;
 }
@@ -56,6 +64,7 @@ void shuffle_worker_close(struct shuffle_worker *worker)
         worker->first = command->next;
         free(command);
     }
+    pthread_cond_destroy(&worker->posted);
     pthread_mutex_destroy(&worker->lock);
     free(worker);
 }
@@ -96,6 +105,8 @@ enum base_status shuffle_worker_post(struct shuffle_worker *worker, shuffle_comm
     worker->last = &made->next;
     if (worker->engine != NULL)
         net_engine_wake(worker->engine);
+    else
+        pthread_cond_signal(&worker->posted);
     pthread_mutex_unlock(&worker->lock);
     return BASE_OK;
 }
@@ -124,6 +135,19 @@ static bool worker_run_commands(struct shuffle_worker *worker)
         command = next;
     }
     return any;
+}
+
+bool shuffle_worker_stand_by(struct shuffle_worker *worker, uint64_t wait_ns)
+{
+    BASE_ASSERT(worker->engine == NULL && worker->task == NULL);
+    const uint64_t until_ns = base_clock_now_ns() + wait_ns;
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / BASE_NS_PER_S),
+                                   .tv_nsec = (long)(until_ns % BASE_NS_PER_S)};
+    pthread_mutex_lock(&worker->lock);
+    while (worker->first == NULL && pthread_cond_timedwait(&worker->posted, &worker->lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&worker->lock);
+    return worker_run_commands(worker);
 }
 
 /* How long the poll may block, in nanoseconds. Declares sleep at the mailroom when it may. */

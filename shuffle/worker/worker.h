@@ -59,5 +59,8 @@ void shuffle_worker_wake(struct shuffle_worker *worker);
 /* One turn. may_block false: never blocks (simulation). Blocks, when nothing can run, until a completion or the task's
  * deadline. Returns whether anything moved. */
 bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_budget *budget, bool may_block);
+/* What a worker does while it has no engine, and no task: waits for commands, so long at most, and runs those that are
+ * there. Returns whether one was. */
+bool shuffle_worker_stand_by(struct shuffle_worker *worker, uint64_t wait_ns);
 
 #endif

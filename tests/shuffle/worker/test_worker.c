@@ -3,15 +3,20 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include <pthread.h>
+
+#include "base/clock.h"
 #include "base/memory/memory.h"
 #include "net/open.h"
 #include "shuffle/worker/worker.h"
 
 struct swap {
+    struct shuffle_worker *worker;
     struct net_engine *next;
     uint32_t ran;
 };
@@ -112,9 +117,37 @@ static void test_early(void **state)
     net_engine_close(engine);
 }
 
+static void *post_later(void *argument)
+{
+    struct swap *swap = argument;
+    usleep(1000);
+    assert_int_equal(shuffle_worker_post(swap->worker, command_count, swap), BASE_OK);
+    return NULL;
+}
+
+/* Without an engine nothing wakes but a command: one that is there, one that comes, or none. */
+static void a_worker_without_an_engine_hears_commands(void **state)
+{
+    (void)state;
+    struct base_error error;
+    struct swap swap = {0};
+    pthread_t thread;
+    assert_int_equal(shuffle_worker_open(0, &swap.worker, &error), BASE_OK);
+    assert_false(shuffle_worker_stand_by(swap.worker, 0));
+    assert_int_equal(shuffle_worker_post(swap.worker, command_count, &swap), BASE_OK);
+    assert_true(shuffle_worker_stand_by(swap.worker, 0));
+    assert_int_equal(swap.ran, 1);
+    assert_int_equal(pthread_create(&thread, NULL, post_later, &swap), 0);
+    assert_true(shuffle_worker_stand_by(swap.worker, 600 * BASE_NS_PER_S)); /* would be a hang */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(swap.ran, 2);
+    shuffle_worker_close(swap.worker);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_without_an_engine_hears_commands),
         cmocka_unit_test(test_swap_epoll),
         cmocka_unit_test(test_swap_auto),
         cmocka_unit_test(test_early),
