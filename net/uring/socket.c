@@ -347,12 +347,26 @@ static uint32_t uring_cancel_complete(struct uring_socket *socket, const struct 
     return 0;
 }
 
-static uint32_t (*const uring_complete[URING_SOCKET_KINDS])(struct uring_socket *, const struct io_uring_cqe *,
-                                                            struct net_event *) = {
-    [URING_RECEIVE] = uring_receive_complete, [URING_ACCEPT] = uring_accept_complete,
-    [URING_CONNECT] = uring_connect_complete, [URING_SEND] = uring_send_complete,
-    [URING_CANCEL] = uring_cancel_complete,   [URING_WATCH] = uring_watch_complete,
-};
+static uint32_t uring_complete(struct uring_socket *socket, enum uring_kind kind, const struct io_uring_cqe *cqe,
+                               struct net_event *event)
+{
+    switch (kind) {
+    case URING_RECEIVE:
+        return uring_receive_complete(socket, cqe, event);
+    case URING_SEND:
+        return uring_send_complete(socket, cqe, event);
+    case URING_ACCEPT:
+        return uring_accept_complete(socket, cqe, event);
+    case URING_CONNECT:
+        return uring_connect_complete(socket, cqe, event);
+    case URING_CANCEL:
+        return uring_cancel_complete(socket, cqe, event);
+    case URING_WATCH:
+        return uring_watch_complete(socket, cqe, event);
+    default:
+        return 0;
+    }
+}
 
 uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event)
 {
@@ -372,7 +386,7 @@ uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_urin
         BASE_ASSERT(socket->armed & URING_BIT(kind));
         if (!(cqe->flags & IORING_CQE_F_MORE) || kind == URING_SEND) /* more of a send is its notification */
             socket->armed &= ~URING_BIT(kind);
-        events = uring_complete[kind](socket, cqe, event);
+        events = uring_complete(socket, (enum uring_kind)kind, cqe, event);
     }
     uring_socket_settle(socket);
     return events;
