@@ -76,6 +76,7 @@ else
     skip "formatting is judged by clang-format $CLANG_FORMAT_MAJOR; versions differ in details"
 fi
 check "floors and rooms include downward, tests mirror them" tests/rooms.py includes
+check "the walks in docs/architecture.md stand where they say" tests/walks.py
 check "only net and the kernel's own effects include liburing" only_in 'net/|tests/net/|bench/micro' '#include [<"]liburing'
 check "only the key includes libsodium" only_in 'net/proof/key\.c' '#include [<"]sodium'
 check "only one file includes zlib and libzstd" only_in 'shuffle/source/unpack\.c|tests/shuffle/source/test_unpack\.c' '#include [<"](zlib|zstd)'
