@@ -101,8 +101,8 @@ static enum base_status load_epoch(struct cluster_state *state, struct base_erro
                                  "jobs so far divided by 100000, or move the folder away";
     char *text, *plain;
     enum base_status status = state_file_read(&state->folder, "epoch", EPOCH_BYTES_MAX, &text, &plain, error);
-    if (status == BASE_OK && !text && holds_decisions(state))
-        status = base_error_set(error, BASE_PARSE, "%s/epoch is missing though decisions are there: %s",
+    if (status == BASE_OK && !text && (state_folder_used(&state->folder) || holds_decisions(state)))
+        status = base_error_set(error, BASE_PARSE, "%s/epoch is missing though job numbers were handed out here: %s",
                                 state->folder.path, advice);
     else if (status == BASE_OK && text && !parse_epoch(state, text))
         status = base_error_set(error, BASE_PARSE, "%s/epoch holds no number: %s", state->folder.path, advice);
@@ -154,6 +154,8 @@ enum base_status cluster_state_open(const char *folder, struct cluster_state **s
         status = make_id(made, error);
     if (status == BASE_OK)
         status = cluster_state_reserve(made, first_job, error);
+    if (status == BASE_OK)
+        status = state_folder_mark_used(&made->folder, error);
     if (status != BASE_OK) {
         cluster_state_close(made);
         return status;

@@ -74,6 +74,22 @@ static enum base_status folder_lock(struct state_folder *folder, struct base_err
     return base_error_set_errno(error, errno, "cannot lock %s/lock", folder->path);
 }
 
+bool state_folder_used(const struct state_folder *folder)
+{
+    struct stat info;
+    return fstat(folder->lock_fd, &info) < 0 || info.st_size > 0;
+}
+
+enum base_status state_folder_mark_used(const struct state_folder *folder, struct base_error *error)
+{
+    static const char word[] = "used\n";
+    if (state_folder_used(folder))
+        return BASE_OK;
+    if (pwrite(folder->lock_fd, word, sizeof word - 1, 0) != (ssize_t)(sizeof word - 1) || fsync(folder->lock_fd) < 0)
+        return base_error_set_errno(error, errno, "cannot write %s/lock", folder->path);
+    return BASE_OK;
+}
+
 static DIR *folder_list(const struct state_folder *folder)
 {
     const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -25,6 +25,10 @@ struct state_folder {
  * removed. */
 enum base_status state_folder_open(const char *path, struct state_folder *folder, struct base_error *error);
 void state_folder_close(struct state_folder *folder);
+/* Has a coordinator handed out job numbers here? Its lock file says so from the first that are durable on: should the
+ * file that counts them get lost, the folder does not pass for a new one. */
+bool state_folder_used(const struct state_folder *folder);
+enum base_status state_folder_mark_used(const struct state_folder *folder, struct base_error *error);
 
 /* Durable when it returns BASE_OK. *in_place (may be NULL, set also on errors): the new file is under its name, though
  * an error came after that, so that nobody knows what a crash would leave. */

@@ -166,6 +166,18 @@ static enum base_status restore(struct cluster_state *state, struct base_error *
     return status;
 }
 
+static enum base_status try_open(char text[BASE_ERROR_TEXT_BYTES])
+{
+    struct cluster_state *state;
+    struct base_error error = {0};
+    uint64_t first;
+    const enum base_status status = cluster_state_open(folder, &state, &first, &error);
+    if (status == BASE_OK)
+        cluster_state_close(state);
+    memcpy(text, error.text, BASE_ERROR_TEXT_BYTES);
+    return status;
+}
+
 /* ---- numbers ---- */
 
 static void test_numbers_never_return(void **unused)
@@ -228,6 +240,47 @@ static void test_an_epoch_written_by_hand(void **unused)
     assert_int_equal(open_and_close(), 4200001);
     put("epoch", "9", 1);
     assert_int_equal(open_and_close(), 900001);
+}
+
+/* Also without any decision: jobs have had numbers, which must not come back. A first start that could not write its
+ * epoch hands out none, and is no reason to refuse the next. */
+static void test_a_lost_epoch(void **unused)
+{
+    (void)unused;
+    char text[BASE_ERROR_TEXT_BYTES];
+    assert_int_equal(open_and_close(), 1);
+    assert_int_equal(unlink(path_of("epoch")), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(try_open(text), BASE_PARSE);
+        assert_non_null(strstr(text, "/epoch is missing though job numbers were handed out here"));
+        assert_non_null(strstr(text, "write a number there that is larger than"));
+    }
+    put("epoch", "41\n", 3); /* as we said */
+    assert_int_equal(open_and_close(), 4100001);
+    assert_int_equal(unlink(path_of("epoch")), 0);
+    assert_int_equal(unlink(path_of("lock")), 0); /* the folder was emptied: a new one */
+    assert_int_equal(open_and_close(), 1);
+    /* Version 0.1.0 wrote nothing into the lock. */
+    put("lock", "", 0);
+    assert_int_equal(open_and_close(), 100001);
+    assert_int_equal(unlink(path_of("epoch")), 0);
+    assert_int_equal(open_and_close(), 0);
+}
+
+static void test_a_first_start_that_fails(void **unused)
+{
+    (void)unused;
+    struct rlimit before, small;
+    char text[BASE_ERROR_TEXT_BYTES];
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    small = before;
+    small.rlim_cur = 8;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const enum base_status status = try_open(text);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(status, BASE_TOO_LARGE);
+    assert_int_equal(open_and_close(), 1);
 }
 
 static void test_a_lost_epoch_beside_decisions(void **unused)
@@ -347,18 +400,6 @@ static void test_second_try_removes_what_the_first_left(void **unused)
 
 /* ---- who else may write there ---- */
 
-static enum base_status try_open(char text[BASE_ERROR_TEXT_BYTES])
-{
-    struct cluster_state *state;
-    struct base_error error = {0};
-    uint64_t first;
-    const enum base_status status = cluster_state_open(folder, &state, &first, &error);
-    if (status == BASE_OK)
-        cluster_state_close(state);
-    memcpy(text, error.text, BASE_ERROR_TEXT_BYTES);
-    return status;
-}
-
 static void test_foreign_folders(void **unused)
 {
     (void)unused;
@@ -457,6 +498,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_numbers_never_return, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_flipped_bit_of_the_epoch, setup, teardown),
         cmocka_unit_test_setup_teardown(test_an_epoch_written_by_hand, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_lost_epoch, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_first_start_that_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_lost_epoch_beside_decisions, setup, teardown),
         cmocka_unit_test_setup_teardown(test_decision, setup, teardown),
         cmocka_unit_test_setup_teardown(test_every_flipped_bit_of_a_decision, setup, teardown),
