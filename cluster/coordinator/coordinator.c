@@ -468,6 +468,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
                                           struct base_error *error)
 {
     actions_clear(c);
+    c->record_asked = false;
     notice_pause(c, now_ns);
     c->now_ns = base_max_u64(now_ns, c->now_ns);
     switch (event->kind) {

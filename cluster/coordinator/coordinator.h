@@ -74,7 +74,7 @@ struct cluster_event {
 enum cluster_action_kind {
     CLUSTER_ACTION_SEND,    /* message to peer */
     CLUSTER_ACTION_CLOSE,   /* peer, after what was sent; no event mentions it again */
-    CLUSTER_ACTION_RECORD,  /* make decision durable, then say RECORDED; it stays valid until then */
+    CLUSTER_ACTION_RECORD,  /* make decision durable, then say RECORDED; it stays valid until then; once in a step */
     CLUSTER_ACTION_FORGET,  /* the decision of `job` has been carried out by all */
     CLUSTER_ACTION_RESERVE, /* a block of job numbers, then say RESERVED */
     CLUSTER_ACTION_LOG,     /* line, for the operator's log: the step itself logs nothing */

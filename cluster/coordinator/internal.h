@@ -138,6 +138,7 @@ struct cluster_coordinator {
     bool stopping, stopped;
     struct cluster_action *action;
     uint32_t action_count, action_room;
+    bool record_asked;          /* in this step */
     bool broken;                /* out of memory where the state cannot be kept */
     struct cluster_action lost; /* where actions go once it is broken; never read */
 };

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
 #define PENDING_RETRY_MIN_NS (UINT64_C(250) * BASE_NS_PER_MS)
@@ -164,8 +165,11 @@ static struct coordinator_pending *pending_make(struct cluster_coordinator *c, c
     return pending;
 }
 
+/* One in a step: whoever cannot even take the order says so before it gets another. */
 static void pending_record(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
+    BASE_ASSERT(!c->record_asked && pending->state != COORDINATOR_PENDING_STANDS);
+    c->record_asked = true;
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_RECORD, 0);
     action->again = pending->unsure;
     pending->state = COORDINATOR_PENDING_RECORDING;
@@ -383,7 +387,7 @@ void coordinator_pending_tick(struct cluster_coordinator *c)
     struct coordinator_pending *next;
     for (struct coordinator_pending *pending = c->pending; pending; pending = next) {
         next = pending->next;
-        if (pending->state == COORDINATOR_PENDING_UNSURE && c->now_ns >= pending->record_ns)
+        if (pending->state == COORDINATOR_PENDING_UNSURE && c->now_ns >= pending->record_ns && !c->record_asked)
             pending_record(c, pending);
         if (pending->state != COORDINATOR_PENDING_STANDS)
             continue;

@@ -38,9 +38,6 @@ struct cluster_disk {
     int result_fd;
     struct disk_list orders, results;
     struct disk_work quit;
-    uint64_t unordered; /* a job whose decision there was no memory to order; 0: none */
-    bool unordered_again;
-    bool unreserved; /* likewise for numbers */
 };
 
 static void list_append(struct disk_list *list, struct disk_work *work)
@@ -147,32 +144,29 @@ int cluster_disk_fd(const struct cluster_disk *disk)
     return disk->result_fd;
 }
 
-void cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision, bool again)
+enum base_status cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision, bool again,
+                                     struct base_error *error)
 {
     struct disk_work *work = calloc(1, sizeof *work);
     if (!work || cluster_decision_copy(decision, &work->decision, NULL) != BASE_OK) {
         free(work);
-        disk->unordered = decision->job; /* one decision at a time is recorded */
-        disk->unordered_again = again;
-        disk_tell(disk);
-        return;
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to record the decision");
     }
     work->kind = DISK_RECORD;
     work->job = decision->job;
     work->again = again;
     disk_order(disk, work);
+    return BASE_OK;
 }
 
-void cluster_disk_reserve(struct cluster_disk *disk)
+enum base_status cluster_disk_reserve(struct cluster_disk *disk, struct base_error *error)
 {
     struct disk_work *work = calloc(1, sizeof *work);
-    if (!work) {
-        disk->unreserved = true;
-        disk_tell(disk);
-        return;
-    }
+    if (!work)
+        return base_error_set(error, BASE_NO_MEMORY, "no memory to reserve job numbers");
     work->kind = DISK_RESERVE;
     disk_order(disk, work);
+    return BASE_OK;
 }
 
 void cluster_disk_forget(struct cluster_disk *disk, uint64_t job)
@@ -192,19 +186,6 @@ bool cluster_disk_result(struct cluster_disk *disk, struct cluster_event *event)
 {
     uint64_t ignored;
     *event = (struct cluster_event){.kind = CLUSTER_EVENT_RECORDED};
-    if (disk->unordered) {
-        event->job = disk->unordered;
-        event->unknown = disk->unordered_again;
-        base_error_set(&event->error, BASE_NO_MEMORY, "no memory for the decision");
-        disk->unordered = 0;
-        return true;
-    }
-    if (disk->unreserved) {
-        event->kind = CLUSTER_EVENT_RESERVED;
-        base_error_set(&event->error, BASE_NO_MEMORY, "no memory to reserve job numbers");
-        disk->unreserved = false;
-        return true;
-    }
     pthread_mutex_lock(&disk->lock);
     struct disk_work *work = list_take(&disk->results);
     pthread_mutex_unlock(&disk->lock);

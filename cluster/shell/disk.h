@@ -11,11 +11,12 @@ struct cluster_disk;
 enum base_status cluster_disk_open(struct cluster_state *state, struct cluster_disk **disk, struct base_error *error);
 /* Readable when cluster_disk_result has something. */
 int cluster_disk_fd(const struct cluster_disk *disk);
-/* Makes a decision durable, which is copied; ends in one RECORDED, also when there is no memory for it. again: it may
- * be on disk already. */
-void cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision, bool again);
-/* Reserves a block of job numbers; ends in one RESERVED, with an error when there is no memory for it. */
-void cluster_disk_reserve(struct cluster_disk *disk);
+/* Makes a decision durable, which is copied; ends in one RECORDED. again: it may be on disk already. BASE_NO_MEMORY: it
+ * is not ordered, and nothing will come. */
+enum base_status cluster_disk_record(struct cluster_disk *disk, const struct cluster_decision *decision, bool again,
+                                     struct base_error *error);
+/* Reserves a block of job numbers; ends in one RESERVED. BASE_NO_MEMORY as above. */
+enum base_status cluster_disk_reserve(struct cluster_disk *disk, struct base_error *error);
 /* The decision of a job has been carried out. Nothing comes back: what is not forgotten is carried out once more. */
 void cluster_disk_forget(struct cluster_disk *disk, uint64_t job);
 /* Takes the next RECORDED or RESERVED; false: none now. */

@@ -13,6 +13,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/coordinator/coordinator.h"
@@ -47,6 +48,9 @@ enum { SHELL_CLIENTS_MAX = 1024, SHELL_CLIENTS_SHARE = 4 };
 /* Whoever can connect can be refused as often as he likes, but not fill the disk with it: so many lines a second. */
 enum { SHELL_COMPLAINTS_MAX = 20 };
 
+/* A step asks for one record and one block of numbers at most (cluster/coordinator/coordinator.h). */
+enum { SHELL_UNORDERED_MAX = 2 };
+
 struct shell_peer {
     struct shell_peer *next;
     uint64_t id;
@@ -74,6 +78,8 @@ struct shell {
     struct shell_peer *peers;
     uint32_t peer_count, strangers_max, clients_max;
     uint32_t unsent_count; /* peers with an unsent_event */
+    struct cluster_event unordered[SHELL_UNORDERED_MAX];
+    uint32_t unordered_count;
     uint64_t next_id;
     uint64_t shut_until_ns;     /* 0: the listener is watched */
     uint64_t shut_told_ns;      /* when it was last logged that nobody can be let in; 0: never */
@@ -161,6 +167,33 @@ static bool shell_unsent(struct shell *shell, struct cluster_event *event)
     return false;
 }
 
+/* What the disk's thread could not even be asked for, the step hears next, before it asks for more. */
+static struct cluster_event *shell_unordered(struct shell *shell, enum cluster_event_kind kind)
+{
+    BASE_ASSERT(shell->unordered_count < SHELL_UNORDERED_MAX);
+    struct cluster_event *event = &shell->unordered[shell->unordered_count++];
+    *event = (struct cluster_event){.kind = kind};
+    return event;
+}
+
+static void shell_record(struct shell *shell, const struct cluster_action *action)
+{
+    struct base_error error;
+    if (cluster_disk_record(shell->disk, action->decision, action->again, &error) == BASE_OK)
+        return;
+    struct cluster_event *event = shell_unordered(shell, CLUSTER_EVENT_RECORDED);
+    event->job = action->decision->job;
+    event->unknown = action->again; /* an earlier try may have left it there */
+    event->error = error;
+}
+
+static void shell_reserve(struct shell *shell)
+{
+    struct base_error error;
+    if (cluster_disk_reserve(shell->disk, &error) != BASE_OK)
+        shell_unordered(shell, CLUSTER_EVENT_RESERVED)->error = error;
+}
+
 static void shell_act(struct shell *shell, const struct cluster_action *action, uint64_t now_ns)
 {
     struct shell_peer *peer;
@@ -174,13 +207,13 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
             peer_close(shell, peer, now_ns);
         break;
     case CLUSTER_ACTION_RECORD:
-        cluster_disk_record(shell->disk, action->decision, action->again);
+        shell_record(shell, action);
         break;
     case CLUSTER_ACTION_FORGET:
         cluster_disk_forget(shell->disk, action->job);
         break;
     case CLUSTER_ACTION_RESERVE:
-        cluster_disk_reserve(shell->disk);
+        shell_reserve(shell);
         break;
     case CLUSTER_ACTION_LOG:
         base_log(action->line.level, "%s", action->line.text);
@@ -205,12 +238,21 @@ static enum base_status shell_step_once(struct shell *shell, const struct cluste
     return BASE_OK;
 }
 
+/* What the step hears at once of its own actions. */
+static bool shell_next(struct shell *shell, struct cluster_event *event)
+{
+    if (shell->unordered_count == 0)
+        return shell_unsent(shell, event);
+    *event = shell->unordered[--shell->unordered_count];
+    return true;
+}
+
 static enum base_status shell_step(struct shell *shell, const struct cluster_event *event, struct base_error *error)
 {
-    struct cluster_event unsent;
+    struct cluster_event next;
     enum base_status status = shell_step_once(shell, event, error);
-    while (status == BASE_OK && shell_unsent(shell, &unsent))
-        status = shell_step_once(shell, &unsent, error);
+    while (status == BASE_OK && shell_next(shell, &next))
+        status = shell_step_once(shell, &next, error);
     return status;
 }
 

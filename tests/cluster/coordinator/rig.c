@@ -93,7 +93,7 @@ static void cut(struct rig *rig, uint64_t peer, bool to_coordinator)
 static void step(struct rig *rig, const struct cluster_event *event)
 {
     const struct cluster_action *actions;
-    uint32_t count, unsent_count = 0;
+    uint32_t count, unsent_count = 0, records = 0;
     struct cluster_event unsent[2 * RIG_NODES_MAX];
     struct base_error error;
     assert_int_equal(cluster_coordinator_step(rig->coordinator, event, rig->now_ns, &actions, &count, &error), BASE_OK);
@@ -125,6 +125,8 @@ static void step(struct rig *rig, const struct cluster_event *event)
             rig->unsure[rig->recorded] = rig->record_status != BASE_OK && rig->record_unknown;
             rig->record_pending = !rig->record_late;
             rig->records++;
+            if (++records > rig->records_in_step_max)
+                rig->records_in_step_max = records;
             break;
         case CLUSTER_ACTION_RESERVE:
             rig->reserve_pending = true;

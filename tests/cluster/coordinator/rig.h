@@ -71,6 +71,7 @@ struct rig {
     bool record_pending;
     bool record_late; /* nothing is said of it until rig_recorded */
     uint32_t records; /* how often was asked for one */
+    uint32_t records_in_step_max;
     bool reserve_pending;
     uint32_t reserves;
     enum base_status reserve_status;

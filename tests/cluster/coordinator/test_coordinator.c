@@ -1224,6 +1224,33 @@ static void test_record_is_unknown(void **state)
 }
 
 /* A disk takes its time; a node is lost meanwhile, and its job over. What is said of the decision then holds. */
+/* Several decisions of which nobody knows whether they are on disk: each step asks for one, and all are asked for. */
+static void test_one_record_in_a_step(void **state)
+{
+    (void)state;
+    struct rig *rig = the_rig();
+    open_complete(rig, 28, 3);
+    rig->record_status = BASE_IO;
+    rig->record_unknown = true;
+    struct rig_client *client[3];
+    const struct cluster_submit submit = rig_shuffle_out();
+    for (int i = 0; i < 3; i++) {
+        client[i] = rig_submit(rig, &submit);
+        assert_int_equal(await_report(rig, client[i], BASE_NS_PER_S), BASE_IO);
+    }
+    rig_run(rig, 10 * BASE_NS_PER_S);
+    rig->record_status = BASE_OK;
+    for (struct coordinator_pending *pending = rig->coordinator->pending; pending; pending = pending->next)
+        pending->record_ns = rig->now_ns; /* all are due at once */
+    rig_run(rig, 5 * BASE_NS_PER_S);
+    for (int i = 0; i < 3; i++) {
+        assert_true(rig->node[0].published[client[i]->job]);
+        assert_true(rig->forgotten[client[i]->job]);
+    }
+    assert_int_equal(rig->records_in_step_max, 1);
+    rig_close(rig);
+}
+
 static void test_record_is_late(void **state)
 {
     (void)state;
@@ -1458,6 +1485,7 @@ int main(void)
         cmocka_unit_test(test_directory_is_not_found),
         cmocka_unit_test(test_published_directory_is_not_found),
         cmocka_unit_test(test_record_is_unknown),
+        cmocka_unit_test(test_one_record_in_a_step),
         cmocka_unit_test(test_record_is_late),
         cmocka_unit_test(test_many_doubts),
         cmocka_unit_test(test_numbers_are_reserved),

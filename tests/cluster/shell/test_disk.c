@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,18 @@
 #include "cluster/shell/disk.h"
 
 enum { LIMIT_MS = 120 * 1000 }; /* only a hang waits for so long */
+
+static _Thread_local int callocs_left = INT_MAX; /* of this thread, before memory is out */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (callocs_left == 0)
+        return NULL;
+    callocs_left--;
+    return __real_calloc(count, size);
+}
 
 static char folder[64];
 static struct cluster_state *state_folder;
@@ -53,7 +66,8 @@ static void record(uint64_t job)
                                         .files = "7-00000000000000000000000000000000",
                                         .node_count = 1,
                                         .node = &node};
-    cluster_disk_record(disk, &decision, false);
+    struct base_error error;
+    assert_int_equal(cluster_disk_record(disk, &decision, false, &error), BASE_OK);
 }
 
 static void expect_result(uint64_t job, enum base_status status)
@@ -87,7 +101,8 @@ static void decisions_are_recorded_in_order(void **state)
     assert_false(cluster_disk_result(disk, &event));
     for (uint64_t job = 1; job <= 20; job++)
         assert_true(is_there(job));
-    cluster_disk_reserve(disk);
+    struct base_error error;
+    assert_int_equal(cluster_disk_reserve(disk, &error), BASE_OK);
     struct pollfd ready = {.fd = cluster_disk_fd(disk), .events = POLLIN};
     do
         assert_int_equal(poll(&ready, 1, LIMIT_MS), 1);
@@ -113,9 +128,34 @@ static void a_failure_is_told(void **state)
                                         .files = "7-00000000000000000000000000000000",
                                         .node_count = 1,
                                         .node = &node};
-    cluster_disk_record(disk, &decision, false);
+    struct base_error error;
+    assert_int_equal(cluster_disk_record(disk, &decision, false, &error), BASE_OK);
     expect_result(5, BASE_INVALID);
     assert_false(is_there(5));
+}
+
+/* Whoever orders hears of it at once, and nothing comes later. */
+static void what_cannot_be_ordered_is_told_at_once(void **state)
+{
+    (void)state;
+    struct join_node node = {.name = "n1", .count = 1};
+    struct cluster_decision decision = {
+        .job = 6, .out = "/a", .extension = "csv", .text = "{}\n", .files = "7-0", .node_count = 1, .node = &node};
+    struct base_error error;
+    struct cluster_event event;
+    for (int left = 0; left < 2; left++) { /* the order, and the copy in it */
+        callocs_left = left;
+        assert_int_equal(cluster_disk_record(disk, &decision, false, &error), BASE_NO_MEMORY);
+        callocs_left = INT_MAX;
+        assert_string_equal(error.text, "no memory to record the decision");
+    }
+    callocs_left = 0;
+    assert_int_equal(cluster_disk_reserve(disk, &error), BASE_NO_MEMORY);
+    callocs_left = INT_MAX;
+    assert_false(cluster_disk_result(disk, &event));
+    record(31);
+    expect_result(31, BASE_OK);
+    assert_false(is_there(6));
 }
 
 static void what_was_ordered_is_done_at_the_end(void **state)
@@ -133,6 +173,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(decisions_are_recorded_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_failure_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_ordered_is_told_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(what_was_ordered_is_done_at_the_end, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
