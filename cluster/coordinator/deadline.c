@@ -1,5 +1,5 @@
-/* How long each phase of a job may take, and what becomes of a node that takes longer: it is alive, because its heart
- * beats, but it does not answer, so it is taken for lost. */
+/* A job and time: how long each phase may take, and what becomes of a node that takes longer: it is alive, because its
+ * heart beats, but it does not answer, so it is taken for lost. */
 #include "cluster/coordinator/internal.h"
 
 #define FOR_EVER UINT64_MAX
@@ -81,4 +81,47 @@ void coordinator_lose_late(struct cluster_coordinator *c)
     for (uint32_t i = 0; c->run && c->run->id == id && i < job->node_count; i++)
         if (is_late(c, i, phase))
             coordinator_lose_node(c, job->node[i].node, how);
+}
+
+/* It waits for the decision no longer: that is carried out without it. */
+static void leave_stuck(struct cluster_coordinator *c)
+{
+    struct base_error error;
+    uint64_t since_ns;
+    const struct coordinator_job *job = c->run;
+    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
+        c->now_ns >= since_ns + CLUSTER_PATIENCE_NS)
+        coordinator_fail(c, coordinator_node_reason(error.status),
+                         "%s; the result is decided, and is completed as soon as that is possible", error.text);
+}
+
+void coordinator_job_tick(struct cluster_coordinator *c)
+{
+    struct coordinator_job *job = c->run;
+    if (!job)
+        return;
+    const uint64_t id = job->id;
+    if (coordinator_is_ending(job) && c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
+        coordinator_tell_end(c, job);
+    if (c->now_ns >= coordinator_answer_deadline_ns(c))
+        coordinator_lose_late(c);
+    if (c->run && c->run->id == id)
+        leave_stuck(c);
+    if (c->run && c->run->id == id && coordinator_is_ending(job))
+        coordinator_end_if_closed(c);
+}
+
+uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    if (!job)
+        return UINT64_MAX;
+    uint64_t since_ns;
+    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
+        return base_min_u64(coordinator_answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
+    if (!coordinator_is_ending(job))
+        return coordinator_answer_deadline_ns(c);
+    if (job->phase == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+        return job->echo_until_ns;
+    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : coordinator_release_ns(c));
 }

@@ -50,3 +50,8 @@ void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *no
             return;
     coordinator_fail(c, job->fault.status, "%s", job->fault.text);
 }
+
+bool coordinator_is_echo(const struct base_error *error)
+{
+    return base_status_rank(error->status) < BASE_RANK_CAUSE;
+}

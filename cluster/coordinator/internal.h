@@ -174,8 +174,10 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
 bool coordinator_job_unsent(struct cluster_coordinator *c, struct coordinator_node *node, uint64_t id,
                             enum cluster_message_kind kind, const struct base_error *error);
 void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
-void coordinator_job_tick(struct cluster_coordinator *c);
-uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
+/* Tells the client of the end, once. From then on it may come and go without meaning this job. */
+void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job *job);
+/* Ends an aborted or released job when all nodes have let go of it. */
+void coordinator_end_if_closed(struct cluster_coordinator *c);
 void coordinator_job_free(struct coordinator_job *job);
 /* Fails the running job, once; later errors may explain an earlier one. */
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
@@ -187,11 +189,15 @@ uint64_t coordinator_release_ns(const struct cluster_coordinator *c);
 /* When a node that has not answered is taken for lost; UINT64_MAX: never. */
 uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c);
 void coordinator_lose_late(struct cluster_coordinator *c);
+void coordinator_job_tick(struct cluster_coordinator *c);
+uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
 
 /* coordinator/fault.c: input that cannot be read, and which of several errors is told. */
 /* The reason that a node gives. Some reasons are not a node's to give: clients would take them for an end by their own
  * will or for another build. */
 enum base_status coordinator_node_reason(enum base_status status);
+/* Could this error be what others feel of a fault that we have not heard of? */
+bool coordinator_is_echo(const struct base_error *error);
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault);
 /* The node has scanned all before the fault, or is lost. */
 void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *node);
@@ -202,6 +208,8 @@ void coordinator_reject_keep(struct run_node *node, struct cluster_step *step);
 uint64_t coordinator_reject_count(const struct coordinator_job *job, uint32_t side);
 /* Are they as few as was allowed? Else the job has failed. */
 bool coordinator_reject_few(struct cluster_coordinator *c);
+/* Did each side have the rows that those who wrote it counted? Else the job has failed. */
+bool coordinator_rows_complete(struct cluster_coordinator *c);
 /* False: there is no memory. */
 bool coordinator_reject_report(const struct coordinator_job *job, struct cluster_report *report);
 
@@ -267,6 +275,8 @@ uint64_t *coordinator_pending_jobs(const struct cluster_coordinator *c, uint64_t
 void coordinator_pending_free(struct coordinator_pending *pending);
 
 /* coordinator/report.c */
+/* Where the time that a job spends in the phase counts. */
+double *coordinator_phase_span(struct cluster_spans *spans, enum cluster_phase phase);
 void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_job *job);
 void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator_job *job);
 void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer);

@@ -16,7 +16,6 @@
  * Which error is told. A fault is felt by others as broken connections, sometimes before we hear of the fault itself or
  * see that a node has died. So an error is replaced by one of a better rank (base/status.h) that comes while aborting,
  * and aborting waits COORDINATOR_ECHO_NS for one as long as no cause is known. */
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,8 +65,7 @@ static void explain_unreachable(struct coordinator_job *job)
         job->error.text);
 }
 
-/* Tells the client, once. From then on it may come and go without meaning this job. */
-static void report(struct cluster_coordinator *c, struct coordinator_job *job)
+void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job *job)
 {
     explain_unreachable(job);
     coordinator_report_send(c, job);
@@ -79,7 +77,7 @@ static void finish(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     enter(c, CLUSTER_PHASE_DONE);
-    report(c, job);
+    coordinator_tell_end(c, job);
     coordinator_remember(c, job);
     const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
     if (job->error.status == BASE_OK)
@@ -89,12 +87,6 @@ static void finish(struct cluster_coordinator *c)
                         job->error.text);
     c->run = NULL;
     coordinator_job_free(job);
-}
-
-/* Could this error be what others feel of a fault that we have not heard of? */
-static bool is_echo(const struct base_error *error)
-{
-    return base_status_rank(error->status) < BASE_RANK_CAUSE;
 }
 
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
@@ -120,45 +112,18 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     enter(c, CLUSTER_PHASE_ABORT);
 }
 
-/* Ends an aborted or released job when all nodes have let go of it. */
-static void end_if_closed(struct cluster_coordinator *c)
+void coordinator_end_if_closed(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].answered && !job->node[i].lost)
             return;
-    if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+    if (job->phase == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return;
     finish(c);
 }
 
 /* ---- phases ---- */
-
-static double *phase_span(struct cluster_spans *spans, enum cluster_phase phase)
-{
-    switch (phase) {
-    case CLUSTER_PHASE_QUEUED:
-        return &spans->queued_seconds;
-    case CLUSTER_PHASE_RESOLVE:
-        return &spans->resolve_seconds;
-    case CLUSTER_PHASE_PREPARE:
-        return &spans->prepare_seconds;
-    case CLUSTER_PHASE_SURVEY:
-        return &spans->survey_seconds;
-    case CLUSTER_PHASE_CONNECT:
-        return &spans->connect_seconds;
-    case CLUSTER_PHASE_BUILD:
-    case CLUSTER_PHASE_MEASURE: /* the steps of a measurement are its only pass */
-        return &spans->build_seconds;
-    case CLUSTER_PHASE_PROBE:
-        return &spans->probe_seconds;
-    case CLUSTER_PHASE_STAGE:
-    case CLUSTER_PHASE_COMMIT:
-        return &spans->commit_seconds;
-    default:
-        return &spans->release_seconds;
-    }
-}
 
 #define FROM(name) (1u << CLUSTER_PHASE_##name)
 static const unsigned phase_before[] = {
@@ -271,7 +236,7 @@ static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(phase_before[phase] & (1u << job->phase));
-    *phase_span(&job->spans, job->phase) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
+    *coordinator_phase_span(&job->spans, job->phase) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
     job->phase = phase;
     job->phase_since_ns = c->now_ns;
     if (phase == CLUSTER_PHASE_DONE)
@@ -283,29 +248,7 @@ static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
     for (uint32_t i = 0; i < job->node_count; i++)
         tell_phase(c, i);
     if (phase == CLUSTER_PHASE_ABORT)
-        end_if_closed(c); /* when no node was told anything yet */
-}
-
-/* Did each side have the rows that those who wrote it counted? */
-static bool rows_complete(struct cluster_coordinator *c)
-{
-    const struct coordinator_job *job = c->run;
-    for (uint32_t side = 0; side < job->plan.sides; side++) {
-        const struct shuffle_relation *relation = &job->plan.side[side].relation;
-        uint64_t rows = 0;
-        for (uint32_t i = 0; i < job->node_count; i++)
-            rows += job->node[i].report.report.sum.rows_scanned[side];
-        rows += coordinator_reject_count(job, side);
-        if (!relation->rows_known || rows == relation->rows)
-            continue;
-        coordinator_fail(c, BASE_IO,
-                         "the result %s was changed: %" PRIu64 " rows were read, and its _SUCCESS.json counts %" PRIu64
-                         "; run the job again that wrote it, or read what is there with --incomplete=yes "
-                         "(of a join: --left-incomplete=yes)",
-                         job->submit.source[side].text, rows, relation->rows);
-        return false;
-    }
-    return true;
+        coordinator_end_if_closed(c); /* when no node was told anything yet */
 }
 
 static void enter_stage(struct cluster_coordinator *c)
@@ -376,7 +319,7 @@ static void proceed(struct cluster_coordinator *c)
             break;
         if (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
             enter(c, CLUSTER_PHASE_PROBE);
-        else if (!rows_complete(c))
+        else if (!coordinator_rows_complete(c))
             break;
         else if (job->plan.out)
             enter_stage(c);
@@ -388,7 +331,7 @@ static void proceed(struct cluster_coordinator *c)
         break;
     case CLUSTER_PHASE_RELEASE:
     case CLUSTER_PHASE_ABORT:
-        end_if_closed(c);
+        coordinator_end_if_closed(c);
         break;
     default:
         break;
@@ -527,18 +470,6 @@ static void look_at_decision(struct cluster_coordinator *c, uint64_t id)
     enter(c, CLUSTER_PHASE_RELEASE);
 }
 
-/* It waits for the decision no longer: that is carried out without it. */
-static void leave_stuck(struct cluster_coordinator *c)
-{
-    struct base_error error;
-    uint64_t since_ns;
-    const struct coordinator_job *job = c->run;
-    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
-        c->now_ns >= since_ns + CLUSTER_PATIENCE_NS)
-        coordinator_fail(c, coordinator_node_reason(error.status),
-                         "%s; the result is decided, and is completed as soon as that is possible", error.text);
-}
-
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
                              struct cluster_message *message)
 {
@@ -614,7 +545,7 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     struct coordinator_job *job = c->run;
     member->lost = true;
     if (job->phase == CLUSTER_PHASE_RELEASE) { /* its work was done */
-        end_if_closed(c);
+        coordinator_end_if_closed(c);
         return;
     }
     const char *name = node->hello.name;
@@ -633,38 +564,7 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     else
         coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(phase), how);
     if (c->run == job && job->phase == CLUSTER_PHASE_ABORT)
-        end_if_closed(c);
-}
-
-void coordinator_job_tick(struct cluster_coordinator *c)
-{
-    struct coordinator_job *job = c->run;
-    if (!job)
-        return;
-    const uint64_t id = job->id;
-    if (coordinator_is_ending(job) && c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
-        report(c, job);
-    if (c->now_ns >= coordinator_answer_deadline_ns(c))
-        coordinator_lose_late(c);
-    if (c->run && c->run->id == id)
-        leave_stuck(c);
-    if (c->run && c->run->id == id && coordinator_is_ending(job))
-        end_if_closed(c);
-}
-
-uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
-{
-    const struct coordinator_job *job = c->run;
-    if (!job)
-        return UINT64_MAX;
-    uint64_t since_ns;
-    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
-        return base_min_u64(coordinator_answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
-    if (!coordinator_is_ending(job))
-        return coordinator_answer_deadline_ns(c);
-    if (job->phase == CLUSTER_PHASE_ABORT && is_echo(&job->error) && c->now_ns < job->echo_until_ns)
-        return job->echo_until_ns;
-    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : coordinator_release_ns(c));
+        coordinator_end_if_closed(c);
 }
 
 void coordinator_begin(struct cluster_coordinator *c)

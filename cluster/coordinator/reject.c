@@ -1,4 +1,5 @@
-/* Bad rows that nodes have left out of an input: whether they are too many, and where the first are. */
+/* Bad rows that nodes have left out of an input: whether they are too many, and where the first are; and whether all
+ * rows came that should. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,27 @@ bool coordinator_reject_report(const struct coordinator_job *job, struct cluster
             if (!row->node || !row->path || !row->reason)
                 return false;
         }
+    }
+    return true;
+}
+
+bool coordinator_rows_complete(struct cluster_coordinator *c)
+{
+    const struct coordinator_job *job = c->run;
+    for (uint32_t side = 0; side < job->plan.sides; side++) {
+        const struct shuffle_relation *relation = &job->plan.side[side].relation;
+        uint64_t rows = 0;
+        for (uint32_t i = 0; i < job->node_count; i++)
+            rows += job->node[i].report.report.sum.rows_scanned[side];
+        rows += coordinator_reject_count(job, side);
+        if (!relation->rows_known || rows == relation->rows)
+            continue;
+        coordinator_fail(c, BASE_IO,
+                         "the result %s was changed: %" PRIu64 " rows were read, and its _SUCCESS.json counts %" PRIu64
+                         "; run the job again that wrote it, or read what is there with --incomplete=yes "
+                         "(of a join: --left-incomplete=yes)",
+                         job->submit.source[side].text, rows, relation->rows);
+        return false;
     }
     return true;
 }

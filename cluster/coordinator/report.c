@@ -26,6 +26,32 @@ void coordinator_job_words(const struct cluster_submit *submit, char *text, size
 
 /* ---- a job's report ---- */
 
+double *coordinator_phase_span(struct cluster_spans *spans, enum cluster_phase phase)
+{
+    switch (phase) {
+    case CLUSTER_PHASE_QUEUED:
+        return &spans->queued_seconds;
+    case CLUSTER_PHASE_RESOLVE:
+        return &spans->resolve_seconds;
+    case CLUSTER_PHASE_PREPARE:
+        return &spans->prepare_seconds;
+    case CLUSTER_PHASE_SURVEY:
+        return &spans->survey_seconds;
+    case CLUSTER_PHASE_CONNECT:
+        return &spans->connect_seconds;
+    case CLUSTER_PHASE_BUILD:
+    case CLUSTER_PHASE_MEASURE: /* the steps of a measurement are its only pass */
+        return &spans->build_seconds;
+    case CLUSTER_PHASE_PROBE:
+        return &spans->probe_seconds;
+    case CLUSTER_PHASE_STAGE:
+    case CLUSTER_PHASE_COMMIT:
+        return &spans->commit_seconds;
+    default:
+        return &spans->release_seconds;
+    }
+}
+
 static char *text_of(const char *text)
 {
     return strdup(text ? text : "");
