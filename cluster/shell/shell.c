@@ -1,92 +1,28 @@
 /* One thread, one epoll. A round: wait, handle everything that is ready, look again until nothing is, then tell the
  * step the time (TICK). That order matters after a pause (SIGSTOP, a busy machine): heartbeats that lie in the sockets
  * are heard before anybody is found silent. */
-#include "cluster/shell/shell.h"
-
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/random.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/coordinator/coordinator.h"
-#include "cluster/protocol/link.h"
 #include "cluster/protocol/listen_policy.h"
-#include "cluster/shell/disk.h"
+#include "cluster/shell/internal.h"
 #include "cluster/shell/state.h"
 
-enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 4096, SHELL_PEERS_MAX = 4096 };
+enum { SHELL_EVENTS = 64, SHELL_ROUNDS_MAX = 64, SHELL_BACKLOG = 4096 };
 /* Messages of a peer that are handled before others have their turn: questions without end must not keep us from
  * answering heartbeats. */
 enum { SHELL_MESSAGES_MAX = 64 };
-/* Connections that have not proved a key, or where there is none not said hello, yet: beyond this many, or beyond a
- * share of our descriptors, the one that has kept silent longest makes room. Who means it is done within moments,
- * however many hang around in silence. */
-enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
-/* Clients have a share of all connections, so that there is always room for nodes and their heartbeats. A client that
- * waits for a job speaks every second, one that asks is done within moments: whoever said nothing for a while makes
- * room when all places are taken, and goes in any case after SHELL_IDLE_NS. */
-enum { SHELL_CLIENTS_MAX = 1024, SHELL_CLIENTS_SHARE = 4 };
-#define SHELL_QUIET_NS (UINT64_C(10) * BASE_NS_PER_S)
+/* A client that said nothing for so long goes. */
 #define SHELL_IDLE_NS (UINT64_C(300) * BASE_NS_PER_S)
-/* Who connects proves the key, if there is one, and says hello within this, and a link that is to be closed gets its
- * last words out within it. */
-#define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
-/* When nobody can be let in (no descriptors left), the door stays shut this long: epoll would tell of those who wait
- * again and again. */
-#define SHELL_SHUT_NS (UINT64_C(100) * BASE_NS_PER_MS)
-/* That nobody can be let in is logged once in this time. */
-#define SHELL_SHUT_TOLD_NS (UINT64_C(10) * BASE_NS_PER_S)
-
-/* Whoever can connect can be refused as often as he likes, but not fill the disk with it: so many lines a second. */
-enum { SHELL_COMPLAINTS_MAX = 20 };
-
-/* A step asks for one record and one block of numbers at most (cluster/coordinator/coordinator.h). */
-enum { SHELL_UNORDERED_MAX = 2 };
-
-struct shell_peer {
-    struct shell_peer *next;
-    uint64_t id;
-    struct cluster_link *link;
-    uint32_t interest;
-    bool hello;   /* said, so the step knows it */
-    bool client;  /* as its hello says */
-    bool closing; /* no more is heard; closes when flushed */
-    bool failed;  /* could not be sent to; the step is told at the end of the round */
-    bool dead;    /* to be freed at the end of the round */
-    bool unsent;  /* unsent_event is for the step */
-    bool more;    /* messages may lie in the link for which epoll says nothing */
-    uint64_t patience_ns;
-    uint64_t heard_ns; /* its last message */
-    struct base_error error;
-    struct cluster_event unsent_event;
-};
-
-struct shell {
-    struct cluster_coordinator *coordinator;
-    struct cluster_state *state;
-    struct cluster_disk *disk;
-    const struct net_key *key;
-    int epoll_fd, listen_fd, signal_fd;
-    struct shell_peer *peers;
-    uint32_t peer_count, strangers_max, clients_max;
-    uint32_t unsent_count; /* peers with an unsent_event */
-    struct cluster_event unordered[SHELL_UNORDERED_MAX];
-    uint32_t unordered_count;
-    uint64_t next_id;
-    uint64_t shut_until_ns;     /* 0: the listener is watched */
-    uint64_t shut_told_ns;      /* when it was last logged that nobody can be let in; 0: never */
-    uint64_t complaints_end_ns; /* of the second in which so many complaints were logged, and so many were not */
-    uint32_t complaints, complaints_kept_back;
-    bool stopped;
-};
 
 static void shell_random(void *context, uint8_t *bytes, size_t count)
 {
@@ -109,7 +45,7 @@ static void peer_watch(struct shell *shell, struct shell_peer *peer)
         peer->interest = interest;
 }
 
-static void peer_close(struct shell *shell, struct shell_peer *peer, uint64_t now_ns)
+void shell_peer_close(struct shell *shell, struct shell_peer *peer, uint64_t now_ns)
 {
     if (!peer->closing) {
         peer->closing = true;
@@ -204,7 +140,7 @@ static void shell_act(struct shell *shell, const struct cluster_action *action, 
     case CLUSTER_ACTION_CLOSE:
         peer = peer_find(shell, action->peer);
         if (peer)
-            peer_close(shell, peer, now_ns);
+            shell_peer_close(shell, peer, now_ns);
         break;
     case CLUSTER_ACTION_RECORD:
         shell_record(shell, action);
@@ -268,87 +204,6 @@ static enum base_status peer_lost(struct shell *shell, struct shell_peer *peer, 
     return shell_step(shell, &event, error);
 }
 
-/* At the end of a second: what was not said in it. */
-static void shell_complaints_turn(struct shell *shell, uint64_t now_ns)
-{
-    if (now_ns < shell->complaints_end_ns)
-        return;
-    if (shell->complaints_kept_back > 0)
-        base_log_warn("%u more refusals suppressed in the last second", shell->complaints_kept_back);
-    shell->complaints = shell->complaints_kept_back = 0;
-    shell->complaints_end_ns = now_ns + BASE_NS_PER_S;
-}
-
-/* May one more line about a caller be logged? */
-static bool shell_may_complain(struct shell *shell)
-{
-    shell_complaints_turn(shell, base_clock_now_ns());
-    if (shell->complaints == SHELL_COMPLAINTS_MAX) {
-        shell->complaints_kept_back++;
-        return false;
-    }
-    shell->complaints++;
-    return true;
-}
-
-/* Is there a place for one more client? The one that has been quiet longest may have to make room. */
-static enum base_status shell_admit_client(struct shell *shell, uint64_t now_ns, struct base_error *error)
-{
-    struct shell_peer *quietest = NULL;
-    uint32_t clients = 0;
-    for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
-        if (!peer->client || peer->dead || peer->closing || peer->failed) /* failed: it makes room already */
-            continue;
-        clients++;
-        if (!quietest || peer->heard_ns < quietest->heard_ns)
-            quietest = peer;
-    }
-    if (clients < shell->clients_max)
-        return BASE_OK;
-    if (quietest && now_ns >= quietest->heard_ns + SHELL_QUIET_NS) {
-        base_error_set(&quietest->error, BASE_TIMEOUT, "it was quiet, and others want its place");
-        quietest->failed = true;
-        return BASE_OK;
-    }
-    return base_error_set(error, BASE_TOO_LARGE,
-                          "the coordinator has %u clients already, as many as it serves at a time: try again when some "
-                          "of them are done",
-                          clients);
-}
-
-/* What a peer says first must be a hello that we understand; if not, it is told why. */
-static bool peer_first(struct shell *shell, struct shell_peer *peer, enum base_status status,
-                       const struct cluster_message *message, uint64_t now_ns)
-{
-    const bool client =
-        status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO && message->hello.role == CLUSTER_ROLE_CLIENT;
-    const bool full = client && shell_admit_client(shell, now_ns, &peer->error) != BASE_OK;
-    if (status == BASE_OK && message->kind == CLUSTER_MESSAGE_HELLO && !full) {
-        peer->hello = true;
-        peer->client = client;
-        if (message->hello.role == CLUSTER_ROLE_NODE) /* no request of a client is larger than a hello may be */
-            cluster_link_trust(peer->link);
-        return true;
-    }
-    if (status == BASE_OK && !full)
-        base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
-                       cluster_message_name(message->kind));
-    if (shell_may_complain(shell)) {
-        /* What is said of keys begins with the peer's name. */
-        const char *name = status == BASE_DENIED ? "" : cluster_link_peer(peer->link);
-        base_log_warn("refused%s%s: %s", *name ? " " : "", name, peer->error.text);
-    }
-    struct cluster_message refused = {.kind = CLUSTER_MESSAGE_REFUSED, .refused = {.error = peer->error}};
-    if (status == BASE_DENIED) /* where the link lets it through, it is read by somebody without a key */
-        base_error_set(&refused.refused.error, BASE_DENIED,
-                       "this cluster has a key: give a copy of the coordinator's key file with --key=FILE or "
-                       "MILLRACE_KEY");
-    if (status == BASE_VERSION || status == BASE_DENIED || status == BASE_OK)
-        cluster_link_send(peer->link, &refused, now_ns, NULL);
-    peer_close(shell, peer, now_ns);
-    return false;
-}
-
 static enum base_status peer_receive(struct shell *shell, struct shell_peer *peer, struct base_error *error)
 {
     peer->more = false;
@@ -362,7 +217,7 @@ static enum base_status peer_receive(struct shell *shell, struct shell_peer *pee
         enum base_status status = cluster_link_receive(peer->link, &message, &peer->error);
         if (status == BASE_BUSY)
             return BASE_OK;
-        if (!peer->hello && !peer_first(shell, peer, status, &message, base_clock_now_ns())) {
+        if (!peer->hello && !shell_door_first(shell, peer, status, &message, base_clock_now_ns())) {
             if (status == BASE_OK)
                 cluster_message_free(&message);
             return BASE_OK;
@@ -401,105 +256,13 @@ static enum base_status peer_ready(struct shell *shell, struct shell_peer *peer,
     return BASE_OK;
 }
 
-static void shell_watch_door(struct shell *shell, bool open)
-{
-    struct epoll_event event = {.events = open ? EPOLLIN : 0, .data.ptr = &shell->listen_fd};
-    if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_MOD, shell->listen_fd, &event) < 0)
-        base_log_warn("cannot watch for control connections: %s", strerror(errno));
-    shell->shut_until_ns = open ? 0 : base_clock_now_ns() + SHELL_SHUT_NS;
-}
-
-/* How many may be here without having said hello, and how many clients: not so many that they take all descriptors. */
-static void shell_bounds(struct shell *shell)
-{
-    struct rlimit files = {0};
-    shell->strangers_max = SHELL_STRANGERS_MAX;
-    shell->clients_max = SHELL_CLIENTS_MAX;
-    if (getrlimit(RLIMIT_NOFILE, &files) < 0)
-        return;
-    files.rlim_cur = files.rlim_max; /* costs nothing: select() is used nowhere */
-    setrlimit(RLIMIT_NOFILE, &files);
-    getrlimit(RLIMIT_NOFILE, &files);
-    shell->strangers_max =
-        (uint32_t)base_min_u64(SHELL_STRANGERS_MAX, base_max_u64(files.rlim_cur / SHELL_STRANGERS_SHARE, 1));
-    shell->clients_max =
-        (uint32_t)base_min_u64(SHELL_CLIENTS_MAX, base_max_u64(files.rlim_cur / SHELL_CLIENTS_SHARE, 1));
-}
-
-/* The newest peers come first in the list. */
-static void shell_bound_strangers(struct shell *shell)
-{
-    struct shell_peer *oldest = NULL;
-    uint32_t strangers = 0;
-    if (shell->peer_count <= shell->strangers_max)
-        return;
-    for (struct shell_peer *peer = shell->peers; peer; peer = peer->next) {
-        if (peer->hello || peer->dead || (shell->key && cluster_link_proved(peer->link)))
-            continue;
-        strangers++;
-        oldest = peer;
-    }
-    if (strangers > shell->strangers_max)
-        oldest->dead = true;
-}
-
-static void shell_accept(struct shell *shell)
-{
-    for (int accepted = 0; accepted < SHELL_EVENTS; accepted++) {
-        const int fd = accept4(shell->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno == EINTR || errno == ECONNABORTED)
-                continue;
-            if (errno != EAGAIN) {
-                const uint64_t now_ns = base_clock_now_ns();
-                if (shell->shut_told_ns == 0 || now_ns >= shell->shut_told_ns + SHELL_SHUT_TOLD_NS) {
-                    base_log_warn("cannot accept a control connection: %s", strerror(errno));
-                    shell->shut_told_ns = now_ns;
-                }
-                shell_watch_door(shell, false);
-            }
-            return;
-        }
-        struct base_error error;
-        struct cluster_link *link = NULL;
-        struct shell_peer *peer = calloc(1, sizeof *peer);
-        if (!peer || shell->peer_count >= SHELL_PEERS_MAX) {
-            if (shell_may_complain(shell))
-                base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
-            close(fd);
-            free(peer);
-            continue;
-        }
-        if (cluster_link_adopt(fd, shell->key, &link, &error) != BASE_OK) {
-            base_log_warn("%s", error.text);
-            free(peer);
-            continue;
-        }
-        peer->id = ++shell->next_id;
-        peer->link = link;
-        peer->interest = EPOLLIN;
-        peer->patience_ns = base_clock_now_ns() + SHELL_PATIENCE_NS;
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
-        if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-            base_log_warn("cannot watch a control connection: %s", strerror(errno));
-            cluster_link_close(link);
-            free(peer);
-            continue;
-        }
-        peer->next = shell->peers;
-        shell->peers = peer;
-        shell->peer_count++;
-        shell_bound_strangers(shell);
-    }
-}
-
 /* Deadlines of links and of the door, peers that failed while being sent to, and those that are done with. */
 static enum base_status shell_sweep(struct shell *shell, uint64_t now_ns, struct base_error *error)
 {
     enum base_status status = BASE_OK;
-    shell_complaints_turn(shell, now_ns);
+    shell_door_turn(shell, now_ns);
     if (shell->shut_until_ns && now_ns >= shell->shut_until_ns)
-        shell_watch_door(shell, true);
+        shell_door_open(shell, true);
     for (struct shell_peer *peer = shell->peers; peer && status == BASE_OK; peer = peer->next) {
         if (peer->failed)
             status = peer_lost(shell, peer, error);
@@ -582,7 +345,7 @@ static enum base_status shell_drain(struct shell *shell, struct base_error *erro
         enum base_status status = BASE_OK;
         for (int i = 0; i < count && status == BASE_OK; i++) {
             if (events[i].data.ptr == &shell->listen_fd)
-                shell_accept(shell);
+                shell_door_accept(shell);
             else if (events[i].data.ptr == &shell->signal_fd)
                 status = shell_signal(shell, error);
             else if (events[i].data.ptr == &shell->disk)
@@ -608,7 +371,7 @@ static enum base_status shell_loop(struct shell *shell, struct base_error *error
             status = shell_step(shell, &tick, error);
         const uint64_t now_ns = base_clock_now_ns();
         for (struct shell_peer *peer = shell->peers; peer && shell->stopped; peer = peer->next)
-            peer_close(shell, peer, now_ns);
+            shell_peer_close(shell, peer, now_ns);
         if (status == BASE_OK)
             status = shell_sweep(shell, now_ns, error);
         if (status != BASE_OK)
@@ -692,7 +455,7 @@ static void shell_close(struct shell *shell)
 enum base_status cluster_shell_run(const struct cluster_shell_config *config, struct base_error *error)
 {
     struct shell shell = {.key = config->key, .epoll_fd = -1, .listen_fd = -1, .signal_fd = -1};
-    shell_bounds(&shell);
+    shell_door_bounds(&shell);
     enum base_status status = shell_open(&shell, config, error);
     if (status == BASE_OK)
         status = shell_loop(&shell, error);
