@@ -1,54 +1,9 @@
-#include "cluster/bisect/plan.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/assert.h"
 #include "base/bytes.h"
-#include "base/random.h"
-
-enum {
-    PLAN_RACKS_MAX = 16,    /* cuts that keep racks together */
-    PLAN_RACKS_UNITED = 16, /* racks whose unions are tried */
-    PLAN_GROUPS_MAX = 8,    /* cuts around groups of nodes */
-    PLAN_LEAST_CUTS = 64,   /* that the search for the smallest may measure */
-    PLAN_PAIR_REPEATS = 2,  /* of a pair that comes out low; of all of them, as many as there are nodes */
-    PLAN_CUT_REPEATS = 4,   /* of the cuts that come out smallest */
-    PLAN_LOW_PERCENT = 95,  /* below this share of the median something is measured again */
-    PLAN_DRAWS_MAX = 64     /* for a cut that was not measured yet */
-};
-/* What a step takes besides its time: telling, and emptying the senders' buffers. */
-#define PLAN_STEP_OVERHEAD_NS (UINT64_C(60) * BASE_NS_PER_MS)
-
-struct cluster_bisect_plan {
-    struct cluster_bisect_request request;
-    uint32_t nodes, rounds;
-    enum cluster_bisect_kind kind; /* of the step given last, or next */
-    uint32_t next;                 /* within its kind */
-    bool pairs, searching;
-    uint32_t cut_limit;
-    struct cluster_bisect_step step;
-    struct cluster_flow *flow; /* room for all ordered pairs */
-    uint64_t *pair_bytes;      /* by flow in the order of pairs: the best that each brought alone */
-    uint8_t *pair_repeats;     /* how often it came again */
-    uint32_t pair_at;          /* the pair that the step measures */
-    uint64_t *sorted;          /* room for medians */
-    uint64_t *round_bytes;     /* nodes * nodes: what each pair brought in its round */
-    struct base_random random;
-    /* cuts measured: cut_count times nodes bytes */
-    uint8_t *cuts;
-    uint64_t *cut_bytes; /* the best of each */
-    enum cluster_bisect_origin *cut_origin;
-    uint32_t cut_count, cut_at, cut_repeats; /* cut_at: the one that the step measures */
-    bool cuts_done;
-    uint8_t *best; /* the smallest so far */
-    uint64_t best_bytes;
-    uint32_t *rack;                             /* of each node; NULL: not known */
-    uint32_t rack_count, rack_mask, rack_first; /* the next ones to put together, or to begin with */
-    uint32_t groups;                            /* measured */
-    uint32_t group;                             /* next node to look around of */
-    uint32_t misses;                            /* exchanges in a row that made nothing smaller */
-};
+#include "cluster/bisect/internal.h"
 
 const char *cluster_bisect_kind_word(enum cluster_bisect_kind kind)
 {
@@ -233,8 +188,7 @@ static uint32_t steps_of(const struct cluster_bisect_plan *plan, enum cluster_bi
     }
 }
 
-/* The least that needs no second look: of values[0..count), which are copied. */
-static uint64_t low_mark(struct cluster_bisect_plan *plan, const uint64_t *values, uint32_t count)
+uint64_t bisect_plan_low_mark(struct cluster_bisect_plan *plan, const uint64_t *values, uint32_t count)
 {
     memcpy(plan->sorted, values, count * sizeof *values);
     qsort(plan->sorted, count, sizeof *plan->sorted, compare_bytes);
@@ -244,7 +198,7 @@ static uint64_t low_mark(struct cluster_bisect_plan *plan, const uint64_t *value
 /* The lowest pair that has not come again too often, or UINT32_MAX. */
 static uint32_t low_pair(struct cluster_bisect_plan *plan)
 {
-    const uint64_t mark = low_mark(plan, plan->pair_bytes, pairs_of(plan));
+    const uint64_t mark = bisect_plan_low_mark(plan, plan->pair_bytes, pairs_of(plan));
     uint32_t lowest = UINT32_MAX;
     for (uint32_t i = 0; i < pairs_of(plan); i++)
         if (plan->pair_bytes[i] < mark && plan->pair_repeats[i] < PLAN_PAIR_REPEATS &&
@@ -253,7 +207,7 @@ static uint32_t low_pair(struct cluster_bisect_plan *plan)
     return lowest;
 }
 
-static void add_flow(struct cluster_bisect_plan *plan, uint32_t from, uint32_t to)
+void bisect_plan_add_flow(struct cluster_bisect_plan *plan, uint32_t from, uint32_t to)
 {
     plan->flow[plan->step.flow_count++] = (struct cluster_flow){.from = from, .to = to};
 }
@@ -266,7 +220,7 @@ static bool make_pair(struct cluster_bisect_plan *plan, uint32_t step)
     if (step >= pairs_of(plan))
         plan->pair_repeats[index]++;
     const uint32_t from = index / (plan->nodes - 1), other = index % (plan->nodes - 1);
-    add_flow(plan, from, other < from ? other : other + 1);
+    bisect_plan_add_flow(plan, from, other < from ? other : other + 1);
     plan->pair_at = index;
     return true;
 }
@@ -282,8 +236,8 @@ static void make_round(struct cluster_bisect_plan *plan, uint32_t round)
         const uint32_t b = (round + circle - i) % circle;
         if (a >= plan->nodes || b >= plan->nodes)
             continue;
-        add_flow(plan, a, b);
-        add_flow(plan, b, a);
+        bisect_plan_add_flow(plan, a, b);
+        bisect_plan_add_flow(plan, b, a);
     }
 }
 
@@ -292,7 +246,7 @@ static void make_all_to_all(struct cluster_bisect_plan *plan)
     for (uint32_t from = 0; from < plan->nodes; from++)
         for (uint32_t to = 0; to < plan->nodes; to++)
             if (from != to)
-                add_flow(plan, from, to);
+                bisect_plan_add_flow(plan, from, to);
 }
 
 static void make_cast(struct cluster_bisect_plan *plan, uint32_t node, bool incast)
@@ -300,239 +254,7 @@ static void make_cast(struct cluster_bisect_plan *plan, uint32_t node, bool inca
     plan->step.node = node;
     for (uint32_t other = 0; other < plan->nodes; other++)
         if (other != node)
-            add_flow(plan, incast ? other : node, incast ? node : other);
-}
-
-/* ---- cuts ---- */
-
-static bool measured(const struct cluster_bisect_plan *plan, const uint8_t *half)
-{
-    for (uint32_t i = 0; i < plan->cut_count; i++)
-        if (memcmp(&plan->cuts[(size_t)i * plan->nodes], half, plan->nodes) == 0)
-            return true;
-    return false;
-}
-
-/* Node 0 is in half 0: so a cut has one form. */
-static void turn_round(const struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    const uint8_t flip = half[0];
-    for (uint32_t i = 0; i < plan->nodes; i++)
-        half[i] ^= flip;
-}
-
-/* The cut behind `half` when subsets of size nodes / 2 are listed in order; false: there is none. */
-static bool next_subset(uint8_t *half, uint32_t nodes)
-{
-    uint32_t ones = 0, i = nodes;
-    while (i > 0 && half[i - 1]) { /* a tail of ones */
-        i--;
-        ones++;
-    }
-    while (i > 0 && !half[i - 1])
-        i--;
-    if (i == 0)
-        return false;
-    half[i - 1] = 0;
-    memset(&half[i], 1, ones + 1);
-    memset(&half[i + ones + 1], 0, nodes - i - ones - 1);
-    return true;
-}
-
-/* Half 1 of an even number of nodes is the one without node 0; of an odd number, the smaller one, wherever node 0 is.
- */
-static bool next_of_all(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    const uint32_t nodes = plan->nodes, size = nodes / 2;
-    const bool even = nodes % 2 == 0;
-    if (plan->cut_count == 0) { /* the first in order: the ones as far to the front as they go */
-        memset(half, 0, nodes);
-        memset(&half[even ? 1 : 0], 1, size);
-        turn_round(plan, half);
-        return true;
-    }
-    memcpy(half, &plan->cuts[(size_t)(plan->cut_count - 1) * nodes], nodes);
-    uint32_t ones = 0;
-    for (uint32_t i = 0; i < nodes; i++)
-        ones += half[i];
-    if (ones != size) /* it was turned round */
-        for (uint32_t i = 0; i < nodes; i++)
-            half[i] ^= 1;
-    if (!(even ? next_subset(&half[1], nodes - 1) : next_subset(half, nodes)))
-        return false;
-    turn_round(plan, half);
-    return true;
-}
-
-/* Whole racks that make a half: false when those of the mask do not. */
-static bool unite_racks(const struct cluster_bisect_plan *plan, uint32_t mask, uint8_t *half)
-{
-    uint32_t size = 0;
-    for (uint32_t i = 0; i < plan->nodes; i++) {
-        half[i] = mask >> plan->rack[i] & 1;
-        size += half[i];
-    }
-    return size == plan->nodes / 2;
-}
-
-/* A half filled with rack after rack, from `first` on: at most one is torn apart. */
-static void fill_racks(const struct cluster_bisect_plan *plan, uint32_t first, uint8_t *half)
-{
-    uint32_t left = plan->nodes / 2;
-    memset(half, 0, plan->nodes);
-    for (uint32_t k = 0; k < plan->rack_count; k++)
-        for (uint32_t i = 0; i < plan->nodes && left > 0; i++)
-            if (plan->rack[i] == (first + k) % plan->rack_count) {
-                half[i] = 1;
-                left--;
-            }
-}
-
-/* Half of the nodes, racks kept together as far as that goes. */
-static bool next_racks(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    if (!plan->rack || plan->rack_count < 2 || plan->cut_count >= PLAN_RACKS_MAX)
-        return false;
-    const uint32_t masks = plan->rack_count <= PLAN_RACKS_UNITED ? 1U << plan->rack_count : 0;
-    while (plan->rack_mask < masks)
-        if (unite_racks(plan, plan->rack_mask++, half)) {
-            turn_round(plan, half);
-            if (!measured(plan, half))
-                return true;
-        }
-    while (plan->rack_first < plan->rack_count) {
-        fill_racks(plan, plan->rack_first++, half);
-        turn_round(plan, half);
-        if (!measured(plan, half))
-            return true;
-    }
-    return false;
-}
-
-static uint64_t closeness(const struct cluster_bisect_plan *plan, uint32_t a, uint32_t b)
-{
-    return plan->round_bytes[(size_t)a * plan->nodes + b] + plan->round_bytes[(size_t)b * plan->nodes + a];
-}
-
-/* A node, and those best connected with it, make a half. */
-static bool next_group(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    while (plan->group < plan->nodes && plan->groups < PLAN_GROUPS_MAX) {
-        const uint32_t centre = plan->group++;
-        memset(half, 0, plan->nodes);
-        half[centre] = 1;
-        for (uint32_t size = 1; size < plan->nodes / 2; size++) {
-            uint32_t closest = UINT32_MAX;
-            for (uint32_t i = 0; i < plan->nodes; i++)
-                if (!half[i] &&
-                    (closest == UINT32_MAX || closeness(plan, centre, i) > closeness(plan, centre, closest)))
-                    closest = i;
-            half[closest] = 1;
-        }
-        turn_round(plan, half);
-        if (measured(plan, half))
-            continue;
-        plan->groups++;
-        return true;
-    }
-    return false;
-}
-
-static bool draw_cut(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    for (uint32_t draw = 0; draw < PLAN_DRAWS_MAX; draw++) {
-        memset(half, 0, plan->nodes);
-        for (uint32_t left = plan->nodes / 2; left > 0;) {
-            const uint32_t i = (uint32_t)base_random_below(&plan->random, plan->nodes);
-            left -= !half[i];
-            half[i] = 1;
-        }
-        turn_round(plan, half);
-        if (!measured(plan, half))
-            return true;
-    }
-    return false;
-}
-
-/* The smallest cut so far with two nodes exchanged. */
-static bool draw_exchange(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    for (uint32_t draw = 0; draw < PLAN_DRAWS_MAX; draw++) {
-        const uint32_t a = (uint32_t)base_random_below(&plan->random, plan->nodes);
-        const uint32_t b = (uint32_t)base_random_below(&plan->random, plan->nodes);
-        memcpy(half, plan->best, plan->nodes);
-        if (half[a] == half[b])
-            continue;
-        half[a] ^= 1;
-        half[b] ^= 1;
-        turn_round(plan, half);
-        if (!measured(plan, half))
-            return true;
-    }
-    return false;
-}
-
-/* Racks and groups; then, unless only the smallest is looked for, random cuts up to half of the number; then exchanges,
- * until as many in a row as there are nodes made nothing smaller. */
-static bool next_of_search(struct cluster_bisect_plan *plan, uint8_t *half)
-{
-    enum cluster_bisect_origin *origin = &plan->cut_origin[plan->cut_count];
-    *origin = CLUSTER_BISECT_ORIGIN_RACKS;
-    if (next_racks(plan, half))
-        return true;
-    *origin = CLUSTER_BISECT_ORIGIN_GROUP;
-    if (next_group(plan, half))
-        return true;
-    const bool least = plan->request.cuts == CLUSTER_BISECT_LEAST;
-    *origin = CLUSTER_BISECT_ORIGIN_RANDOM;
-    if (!least && plan->cut_count < (plan->cut_limit + 1) / 2 && draw_cut(plan, half))
-        return true;
-    *origin = CLUSTER_BISECT_ORIGIN_SEARCH;
-    if (plan->misses < plan->nodes && draw_exchange(plan, half))
-        return true;
-    *origin = CLUSTER_BISECT_ORIGIN_RANDOM;
-    return !least && draw_cut(plan, half);
-}
-
-/* A cut that was not measured yet. */
-static bool next_cut(struct cluster_bisect_plan *plan)
-{
-    if (plan->cuts_done || plan->cut_count == plan->cut_limit)
-        return false;
-    uint8_t *half = &plan->cuts[(size_t)plan->cut_count * plan->nodes];
-    if (!(plan->searching ? next_of_search(plan, half) : next_of_all(plan, half)))
-        return false;
-    plan->cut_at = plan->cut_count++;
-    return true;
-}
-
-/* The smallest, when it is clearly smaller than the others. */
-static bool repeat_cut(struct cluster_bisect_plan *plan)
-{
-    plan->cuts_done = true;
-    if (plan->cut_count < 2 || plan->cut_repeats == PLAN_CUT_REPEATS)
-        return false;
-    const uint64_t mark = low_mark(plan, plan->cut_bytes, plan->cut_count);
-    plan->cut_at = 0;
-    for (uint32_t i = 1; i < plan->cut_count; i++)
-        if (plan->cut_bytes[i] < plan->cut_bytes[plan->cut_at])
-            plan->cut_at = i;
-    plan->cut_repeats++;
-    return plan->cut_bytes[plan->cut_at] < mark;
-}
-
-static bool make_cut(struct cluster_bisect_plan *plan)
-{
-    if (!next_cut(plan) && !repeat_cut(plan))
-        return false;
-    const uint8_t *half = &plan->cuts[(size_t)plan->cut_at * plan->nodes];
-    plan->step.half = half;
-    plan->step.origin = plan->cut_origin[plan->cut_at];
-    for (uint32_t from = 0; from < plan->nodes; from++)
-        for (uint32_t to = 0; to < plan->nodes; to++)
-            if (half[from] != half[to])
-                add_flow(plan, from, to);
-    return true;
+            bisect_plan_add_flow(plan, incast ? other : node, incast ? node : other);
 }
 
 /* ---- the interface ---- */
@@ -557,7 +279,7 @@ static bool make_step(struct cluster_bisect_plan *plan, uint32_t index)
         make_cast(plan, index, plan->kind == CLUSTER_BISECT_INCAST);
         return true;
     default:
-        return make_cut(plan);
+        return bisect_plan_cut(plan);
     }
 }
 

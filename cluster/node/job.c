@@ -5,7 +5,7 @@
  * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned
  * before it was staged. Once staged, they are durable and the coordinator may have decided to keep them: then only its
  * word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect. */
-#include "cluster/node/job.h"
+#include "cluster/node/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-static void say(struct node_job *job, struct cluster_message *message)
+void node_job_say(struct node_job *job, struct cluster_message *message)
 {
     if (!message->job)
         message->job = job->id;
@@ -25,13 +25,13 @@ static void say(struct node_job *job, struct cluster_message *message)
 static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
-    say(job, &message);
+    node_job_say(job, &message);
 }
 
 static void say_simple(struct node_job *job, enum cluster_message_kind kind, uint64_t id)
 {
     struct cluster_message message = {.kind = kind, .job = id};
-    say(job, &message);
+    node_job_say(job, &message);
 }
 
 /* ---- output ---- */
@@ -82,7 +82,7 @@ static void resolve_end(struct node_job *job, enum base_status status, struct cl
     }
     job->found = *found; /* the plan's files are compared with them */
     struct cluster_message answer = {.kind = CLUSTER_MESSAGE_RESOLVED, .resolved = job->found};
-    say(job, &answer);
+    node_job_say(job, &answer);
 }
 
 static enum base_status on_resolve(struct node_job *job, uint64_t id, struct cluster_resolve *resolve,
@@ -261,7 +261,7 @@ static void say_surveyed(struct node_job *job)
     }
     struct base_error error;
     if (complete)
-        say(job, &message);
+        node_job_say(job, &message);
     else if (base_error_set(&error, BASE_NO_MEMORY, "no memory for the result of a survey") != BASE_OK)
         say_failed(job, job->id, &error);
     free(survey[0]);
@@ -305,52 +305,12 @@ static void say_finished(struct node_job *job)
     struct base_error error;
     if (bytes) {
         fill_step(job, JOIN_STEP_FINISHED, bytes, &engine, &message.step);
-        say(job, &message);
+        node_job_say(job, &message);
     } else {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
         say_failed(job, job->id, &error);
     }
     free(bytes);
-}
-
-/* False: the kernel does not tell; *sum is then zero. */
-static bool look_at_paths(const struct node_job *job, struct cluster_path_sum *sum)
-{
-    *sum = (struct cluster_path_sum){0};
-    struct base_error unseen;
-    return job->paths && cluster_path_watch_sum(job->paths, cluster_crew_addresses(job->crew), job->workers,
-                                                job->address, job->address_count, sum, &unseen) == BASE_OK;
-}
-
-static enum base_status on_measure(struct node_job *job, struct cluster_measure *order, struct base_error *error)
-{
-    struct base_error unseen;
-    if (!job->paths && cluster_path_watch_open(&job->paths, &unseen) != BASE_OK)
-        base_log_debug("retransmits are not counted: %s", unseen.text);
-    look_at_paths(job, &job->before);
-    cluster_host_time(&job->host_before);
-    return cluster_crew_measure(job->crew, order, error);
-}
-
-/* A connection that broke meanwhile took what it had counted along: its job is about to fail. */
-static uint64_t counted_since(uint64_t before, uint64_t after)
-{
-    return after > before ? after - before : 0;
-}
-
-static void say_measured(struct node_job *job)
-{
-    struct cluster_path_sum after;
-    const bool known = look_at_paths(job, &after);
-    struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
-    message.measured.retransmits = known ? counted_since(job->before.retransmits, after.retransmits) : UINT64_MAX;
-    struct cluster_host_time host;
-    cluster_host_time(&host);
-    message.measured.host_busy_permille = cluster_host_busy_permille(&job->host_before, &host);
-    message.measured.host_processors = host.processors;
-    message.measured.mtu = after.mtu;
-    message.measured.segment_bytes = after.segment_bytes;
-    say(job, &message);
 }
 
 static void forget(struct node_job *job)
@@ -390,7 +350,7 @@ static void closed(struct node_job *job, bool ran)
     if (job->abort) /* else what was not committed stays until its decision is heard */
         node_output_abort(&job->outputs, job->id, base_clock_now_ns());
     forget(job);
-    say(job, &message);
+    node_job_say(job, &message);
     free(bytes);
 }
 
@@ -416,7 +376,7 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
     if (order->abort)
         node_output_abort(&job->outputs, id, base_clock_now_ns());
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = JOIN_STEP_CLOSED}};
-    say(job, &message);
+    node_job_say(job, &message);
 }
 
 void node_job_abandon(struct node_job *job)
@@ -445,13 +405,13 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
                                         .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
         base_log_warn("job %llu: %s", (unsigned long long)job->id, event->error.text);
-        say(job, &fault);
+        node_job_say(job, &fault);
     } else if (event->kind == CLUSTER_CREW_LOW) {
-        say(job, &message);
+        node_job_say(job, &message);
     } else if (event->step == JOIN_STEP_SURVEYED) {
         say_surveyed(job);
     } else if (event->step == JOIN_STEP_MEASURED) {
-        say_measured(job);
+        node_job_say_measured(job);
     } else if (event->step == JOIN_STEP_FINISHED) {
         job->running = false;
         job->finished = true;
@@ -460,7 +420,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
         if (event->step == JOIN_STEP_SEALED)
             fill_rejects(job, &step.step);
-        say(job, &step);
+        node_job_say(job, &step);
     }
 }
 
@@ -470,53 +430,7 @@ void node_job_progress(struct node_job *job)
         return;
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_NODE_PROGRESS,
                                       .node_progress = {.rows = cluster_crew_progress_rows(job->crew)}};
-    say(job, &message);
-}
-
-static bool same_host(const struct net_address *a, const struct net_address *b)
-{
-    if (a->any.sa_family != b->any.sa_family)
-        return false;
-    if (a->any.sa_family == AF_INET6)
-        return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, sizeof a->v6.sin6_addr) == 0;
-    return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
-}
-
-/* The node whose worker is at the other end. Connections that the other end made come from a port of no worker: then
- * the host says it. */
-static const char *node_at(const struct node_job *job, const struct net_address *peer)
-{
-    for (uint32_t n = 0; n < job->node_count; n++)
-        if (same_host(peer, &job->address[job->node[n].first]))
-            return job->node[n].name;
-    return "another node";
-}
-
-void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
-{
-    if (!job->looking)
-        return;
-    bool cut;
-    struct net_address peer;
-    struct base_error error;
-    const enum base_status status = cluster_path_watch_look(watch, cluster_crew_addresses(job->crew), job->workers,
-                                                            job->address, job->address_count, &cut, &peer, &error);
-    if (status != BASE_OK) {
-        base_log_debug("%s", error.text);
-        return;
-    }
-    if (!cut)
-        return;
-    char text[64];
-    net_address_format(&peer, text);
-    job->running = job->looking = false;
-    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CUT};
-    base_error_set(&message.cut.error, BASE_TIMEOUT,
-                   "the path to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
-                   "cables, switches and packet filters between them",
-                   node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
-    base_log_warn("job %llu: %s", (unsigned long long)job->id, message.cut.error.text);
-    say(job, &message);
+    node_job_say(job, &message);
 }
 
 static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
@@ -547,7 +461,7 @@ static enum base_status crew_order(struct node_job *job, struct cluster_message 
     case CLUSTER_MESSAGE_STAGE:
         return on_stage(job, &message->stage, error);
     case CLUSTER_MESSAGE_MEASURE:
-        return on_measure(job, &message->measure, error);
+        return node_job_measure(job, &message->measure, error);
     default:
         return base_error_set(error, BASE_PROTOCOL, "%s is no order to a node", cluster_message_name(message->kind));
     }

@@ -138,4 +138,10 @@ void wire_get_null_texts(struct wire_reader *reader, struct ProtobufCBinaryData 
 struct Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error);
 void wire_get_error(struct wire_reader *reader, const struct Wire__Error *wire, struct base_error *error);
 
+/* codec_submit.c */
+struct Wire__Submit *wire_put_submit(struct wire_scratch *scratch, const struct cluster_submit *submit);
+void wire_get_submit(struct wire_reader *reader, const struct Wire__Submit *wire, struct cluster_submit *submit);
+struct Wire__Resolve *wire_put_resolve(struct wire_scratch *scratch, const struct cluster_resolve *resolve);
+void wire_get_resolve(struct wire_reader *reader, const struct Wire__Resolve *wire, struct cluster_resolve *resolve);
+
 #endif
