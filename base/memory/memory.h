@@ -98,7 +98,14 @@ size_t base_pool_buffer_bytes(const struct base_pool *pool);
 uint32_t base_pool_slabs(const struct base_pool *pool);
 void *base_pool_slab(const struct base_pool *pool, uint32_t index, size_t *bytes);
 uint32_t base_pool_taken(const struct base_pool *pool);
-/* Returns how many buffers were still out (0 is right) after logging their number under the pool's name; frees all. */
+/* Buffers are numbered from 0 in the order in which they came to be; a buffer's number stays. */
+uint32_t base_pool_number(const struct base_pool *pool, const void *buffer);
+/* Writes who has a buffer that was taken, as it says itself, in text_bytes. */
+typedef void base_pool_holder_fn(const void *buffer, char *text, size_t text_bytes);
+/* Buffers say who has them: for those that are missing when the pool is closed. */
+void base_pool_ask(struct base_pool *pool, base_pool_holder_fn *holder);
+/* Returns how many buffers were still out (0 is right) after logging their number under the pool's name, and who has
+ * each; frees all. Debug builds abort then. */
 uint32_t base_pool_close(struct base_pool *pool);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/memory/memory.h"
 
-enum { BUFFER_ALIGN = 64, SLAB_BYTES = 256 << 10, SCRIBBLE = 0xdb };
+enum { BUFFER_ALIGN = 64, SLAB_BYTES = 256 << 10, SCRIBBLE = 0xdb, MISSING_TOLD_MAX = 16 };
 
 struct pool_slab {
     uint8_t *buffers;
@@ -28,9 +28,10 @@ struct base_pool {
     uint32_t buffers_made;
     uint32_t free_count;
     uint32_t slab_count;
-    void **free;             /* buffers_max entries, free_count in use */
-    struct pool_slab *slabs; /* buffers_max entries at most: a slab has at least one buffer */
-    bool *taken;             /* by index; debug builds only, otherwise NULL */
+    void **free;                    /* buffers_max entries, free_count in use */
+    struct pool_slab *slabs;        /* buffers_max entries at most: a slab has at least one buffer */
+    bool *taken;                    /* by index; debug builds only, otherwise NULL */
+    base_pool_holder_fn *holder_of; /* or NULL: buffers do not say who has them */
 };
 
 #ifdef NDEBUG
@@ -105,7 +106,7 @@ static bool pool_grow(struct base_pool *pool)
     return slab_add(pool, count) || (count > 1 && slab_add(pool, 1));
 }
 
-static uint32_t buffer_index(const struct base_pool *pool, const void *buffer)
+uint32_t base_pool_number(const struct base_pool *pool, const void *buffer)
 {
     uintptr_t address = (uintptr_t)buffer;
     for (uint32_t i = 0; i < pool->slab_count; i++) {
@@ -123,7 +124,7 @@ static void buffer_mark(struct base_pool *pool, const void *buffer, bool taken)
 {
     if (!tracks_holders)
         return;
-    uint32_t index = buffer_index(pool, buffer);
+    uint32_t index = base_pool_number(pool, buffer);
     BASE_ASSERT(pool->taken[index] != taken);
     pool->taken[index] = taken;
 }
@@ -168,18 +169,50 @@ uint32_t base_pool_taken(const struct base_pool *pool)
     return pool->buffers_made - pool->free_count;
 }
 
+void base_pool_ask(struct base_pool *pool, base_pool_holder_fn *holder)
+{
+    BASE_ASSERT(base_pool_taken(pool) == 0);
+    pool->holder_of = holder;
+}
+
+/* All buffers but the free ones: found by their places, so that nothing need be kept while all goes well. */
+static void missing_tell(const struct base_pool *pool)
+{
+    bool *here = calloc(pool->buffers_made, sizeof *here);
+    if (!here)
+        return;
+    for (uint32_t i = 0; i < pool->free_count; i++)
+        here[base_pool_number(pool, pool->free[i])] = true;
+    uint32_t told = 0;
+    for (uint32_t s = 0; s < pool->slab_count; s++) {
+        const struct pool_slab *slab = &pool->slabs[s];
+        for (uint32_t i = 0; i < slab->count && told < MISSING_TOLD_MAX; i++) {
+            if (here[slab->first + i])
+                continue;
+            char text[160];
+            pool->holder_of(slab->buffers + i * pool->stride_bytes, text, sizeof text);
+            base_log_error("pool of %s closes without buffer %u: it is held by %s", pool->name, slab->first + i, text);
+            told++;
+        }
+    }
+    free(here);
+}
+
 uint32_t base_pool_close(struct base_pool *pool)
 {
     if (!pool)
         return 0;
     uint32_t missing = base_pool_taken(pool);
     if (missing)
-        base_log_warn("pool of %s closed with %u of %u buffers still out", pool->name, missing, pool->buffers_made);
+        base_log_error("pool of %s closed with %u of %u buffers still out", pool->name, missing, pool->buffers_made);
+    if (missing && pool->holder_of)
+        missing_tell(pool);
     for (uint32_t i = 0; i < pool->slab_count; i++)
         base_pages_unmap(pool->governor, pool->holder, pool->slabs[i].buffers, pool->slabs[i].mapped_bytes);
     free(pool->taken);
     free(pool->slabs);
     free(pool->free);
     free(pool);
+    BASE_ASSERT_SLOW(missing == 0);
     return missing;
 }

@@ -172,8 +172,16 @@ static void chunk_scribble(const struct net_chunk *chunk)
 
 void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk)
 {
+    net_holders_back(&engine->holders, chunk->id);
     chunk_scribble(chunk);
     engine->ops->chunk_release(engine, chunk);
+}
+
+void net_chunk_keep(struct net_engine *engine, const struct net_chunk *chunk, const char *words, uint32_t number)
+{
+    BASE_ASSERT(chunk->id < engine->holders.count && engine->holders.chunk[chunk->id].pieces > 0);
+    engine->holders.chunk[chunk->id].words = words;
+    engine->holders.chunk[chunk->id].number = number;
 }
 
 enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *op)

@@ -161,7 +161,8 @@ struct net_counters {
 
 /* Makes the calling thread the owner. */
 enum base_status net_engine_enable(struct net_engine *engine, struct base_error *error);
-/* All sockets must be closed (their CLOSED seen) and no file operation in flight; chunks still out are logged. */
+/* All sockets must be closed (their CLOSED seen), no file operation in flight and all chunks released: those that are
+ * out are logged with their holders, and builds with costly assertions abort. */
 void net_engine_close(struct net_engine *engine);
 
 /* The rung's word such as "uring-multishot" (of URING and AUTO: "uring", or "epoll" after a fallback), or "sim". */
@@ -214,6 +215,9 @@ void net_socket_close(struct net_socket *socket, _Bool abort);
 
 /* Owner thread only; any order. The bytes are gone: debug builds scribble over them. */
 void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk);
+/* Whoever keeps a chunk beyond the call that brought it says who it is, as words (static) and a number: "the queue of
+ * worker", 3. The engine names it when it is closed without the chunk. */
+void net_chunk_keep(struct net_engine *engine, const struct net_chunk *chunk, const char *words, uint32_t number);
 
 /* Stages a file operation; one FILE event follows. BASE_BUSY: file_ops_max in flight. */
 enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *op);

@@ -4,16 +4,18 @@
 #define MILLRACE_NET_ENGINE_OPS_H
 
 #include "net/engine/engine.h"
+#include "net/engine/holders.h"
 
 /* Every engine's struct begins with this. */
 struct net_engine {
     const struct net_engine_ops *ops;
     struct net_counters counters;
     uint64_t now_ns;
-    const char *name;     /* static: the rung's word, or "sim" */
-    uint32_t features;    /* in force: bits of enum net_feature */
-    uint32_t missing;     /* asked for and not to be had */
-    uint32_t chunk_count; /* whoever holds fewer pieces goes on receiving; 0 until it is open: as configured */
+    const char *name;           /* static: the rung's word, or "sim" */
+    uint32_t features;          /* in force: bits of enum net_feature */
+    uint32_t missing;           /* asked for and not to be had */
+    uint32_t chunk_count;       /* whoever holds fewer pieces goes on receiving; 0 until it is open: as configured */
+    struct net_holders holders; /* of chunks */
     char features_text[256];
     struct base_error failure;     /* what broke it; status BASE_OK: nothing */
     char reason[NET_REASON_BYTES]; /* what of the choice is not in force, and why; empty: all is */

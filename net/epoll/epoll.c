@@ -72,6 +72,7 @@ static void epoll_close(struct net_engine *base)
     if (engine->sockets != NULL)
         BASE_ASSERT(net_slots_taken(&engine->slots) == 0);
     BASE_ASSERT(engine->file_count == 0);
+    net_holders_close(&base->holders, base->name);
     if (engine->chunks != NULL)
         (void)base_pool_close(engine->chunks);
     net_wake_close(&engine->wake);
@@ -259,6 +260,8 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
     if (status != BASE_OK)
         goto fail;
     status = epoll_chunks_reserve(engine, config->recv_chunk_count, error);
+    if (status == BASE_OK)
+        status = net_holders_open(&engine->base.holders, config->recv_chunk_count, error);
     if (status != BASE_OK)
         goto fail;
     if ((engine->base.features & NET_FEATURE_SEND_ZC) && !epoll_zerocopy_works())

@@ -116,6 +116,7 @@ static void deliver(struct sim_engine *engine, struct net_event *to)
     switch (to->kind) {
     case NET_EVENT_RECEIVED:
         if (to->status == BASE_OK) {
+            net_holders_lend(&engine->base.holders, to->chunk.id);
             counters->receives++;
             counters->received_bytes += to->chunk.bytes;
         }
@@ -220,9 +221,6 @@ static void sim_close(struct net_engine *base)
 {
     struct sim_engine *engine = (struct sim_engine *)base;
     BASE_ASSERT(engine->sockets_open == 0 && engine->files_busy == 0 && engine->ready_count == 0);
-    uint32_t chunks_out = engine->config.recv_chunk_count - engine->chunks_free_count;
-    if (chunks_out)
-        base_log_error("simulated engine %u closes with %u receive chunks not released", engine->number, chunks_out);
     while (!LIST_EMPTY(&engine->dead)) {
         struct sim_socket *socket = LIST_FIRST(&engine->dead);
         LIST_REMOVE(socket, in_engine);
@@ -230,6 +228,7 @@ static void sim_close(struct net_engine *base)
     }
     if (engine->config.governor)
         base_governor_return(engine->config.governor, BASE_HOLDER_CHUNKS, chunk_bytes_total(&engine->config));
+    net_holders_close(&base->holders, base->name);
     engine->world->heap_reserved -= dues_max(&engine->config);
     LIST_REMOVE(engine, all);
     engine_free(engine);
@@ -301,7 +300,9 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
     opened->files = calloc(config->file_ops_max + 1, sizeof *opened->files);
     if (!opened->ready || !opened->files || !chunks_allocate(opened))
         goto no_memory;
-    status = net_sim_reserve(world, dues_max(config), error);
+    status = net_holders_open(&opened->base.holders, config->recv_chunk_count, error);
+    if (status == BASE_OK)
+        status = net_sim_reserve(world, dues_max(config), error);
     if (status != BASE_OK)
         goto give_back;
     opened->base.ops = &sim_ops;
@@ -321,8 +322,10 @@ no_memory:
     status = base_error_set(error, BASE_NO_MEMORY, "no memory for a simulated engine with %u chunks of %u bytes",
                             config->recv_chunk_count, config->recv_chunk_bytes);
 give_back:
-    if (opened)
+    if (opened) {
+        net_holders_close(&opened->base.holders, "sim");
         engine_free(opened);
+    }
     if (config->governor)
         base_governor_return(config->governor, BASE_HOLDER_CHUNKS, chunk_bytes_total(config));
     return status;

@@ -201,7 +201,7 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     void *pages;
 
     if (uring_chunks_by_area(engine, config))
-        return BASE_OK;
+        return net_holders_open(&engine->base.holders, chunks->count, error);
     chunks->chunk_bytes = config->recv_chunk_bytes;
     uring_bundle_check(engine);
     if (uring_has(engine, NET_FEATURE_MULTISHOT))
@@ -211,6 +211,8 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     chunks->count = config->recv_chunk_count + (chunks->ring != NULL ? 0 : config->sockets_max);
     chunks->stride_bytes = base_align_up(config->recv_chunk_bytes, URING_CHUNK_ALIGN);
     enum base_status status = uring_chunks_tables(engine, error);
+    if (status == BASE_OK)
+        status = net_holders_open(&engine->base.holders, chunks->count, error);
     if (status != BASE_OK)
         return status;
     const size_t bytes = chunks->stride_bytes * chunks->count;
@@ -291,8 +293,5 @@ void uring_chunks_close(struct uring_engine *engine)
     uring_area_close(engine);
     if (chunks->data == NULL)
         return;
-    if (chunks->enabled && chunks->free != chunks->lent_max)
-        base_log_error("engine uring: %u of %u receive chunks were not released", chunks->lent_max - chunks->free,
-                       chunks->lent_max);
     uring_pages_unmap(engine, chunks->data, chunks->bytes, chunks->huge);
 }

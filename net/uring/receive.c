@@ -100,6 +100,7 @@ void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data,
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
+    net_holders_lend(&engine->base.holders, id);
     engine->base.counters.receives++;
     engine->base.counters.received_bytes += bytes;
     uring_event_fill(event, NET_EVENT_RECEIVED, socket);

@@ -149,8 +149,6 @@ void uring_area_close(struct uring_engine *engine)
 {
     struct uring_area *area = &engine->area;
 
-    if (area->lent_parts > 0)
-        base_log_error("engine %s: %u received chunks were not released", engine->base.name, area->lent_parts);
     if (area->data != NULL)
         uring_pages_unmap(engine, area->data, area->mapped_bytes, area->huge);
     if (area->refill_memory != NULL)

@@ -220,6 +220,7 @@ static void uring_close(struct net_engine *base)
         BASE_ASSERT(net_slots_taken(&engine->slots) == 0);
     if (engine->files != NULL)
         BASE_ASSERT(net_slots_taken(&engine->file_slots) == 0);
+    net_holders_close(&base->holders, base->name);
     uring_chunks_close(engine);
     uring_memory_close(engine);
     if (engine->ring_open)

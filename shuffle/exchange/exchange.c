@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/log.h"
 #include "shuffle/exchange/lane.h"
 #include "shuffle/mesh/lanes.h"
 
@@ -111,6 +112,7 @@ enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *con
                             (uint32_t)base_min_u64(frames, UINT32_MAX / 2), &opened->frames, error);
     if (status != BASE_OK)
         goto fail;
+    base_pool_ask(opened->frames, shuffle_frame_describe);
     status = first_frame_draw(opened, error);
     if (status != BASE_OK)
         goto fail;
@@ -403,6 +405,24 @@ const struct shuffle_exchange_counters *shuffle_exchange_counters(const struct s
     return &exchange->counters;
 }
 
+/* Of frames that are not the pool's: those of a large row, and ENDs. */
+static void missing_tell(const struct shuffle_exchange *exchange)
+{
+    char text[160];
+    for (uint32_t i = 0; i < exchange->workers; i++) {
+        const struct shuffle_lane_state *state = &exchange->state[i];
+        if (state->large) {
+            shuffle_frame_describe(state->large, text, sizeof text);
+            base_log_error("exchange %u closes without the frame of a large row: it is held by %s", exchange->config.id,
+                           text);
+        }
+        if (state->end_away) {
+            shuffle_frame_describe(&state->end, text, sizeof text);
+            base_log_error("exchange %u closes without an END frame: it is held by %s", exchange->config.id, text);
+        }
+    }
+}
+
 void shuffle_exchange_close(struct shuffle_exchange *exchange)
 {
     if (!exchange)
@@ -411,6 +431,8 @@ void shuffle_exchange_close(struct shuffle_exchange *exchange)
     for (uint32_t i = 0; i < exchange->workers; i++)
         shuffle_lane_drop_open(exchange, i);
     own_reset(exchange);
+    if (exchange->lanes_away > 0)
+        missing_tell(exchange);
     if (exchange->image)
         base_pages_unmap(exchange->config.governor, BASE_HOLDER_FRAMES, exchange->image, image_bytes(exchange));
     exchange_free(exchange);

@@ -56,7 +56,10 @@ static enum base_status lane_take_frame(struct shuffle_exchange *exchange, uint3
 enum base_status shuffle_lane_own_frame(struct shuffle_exchange *exchange, uint32_t bytes, struct shuffle_frame **frame,
                                         struct base_error *error)
 {
-    return lane_take_frame(exchange, exchange->worker, bytes, frame, error);
+    const enum base_status status = lane_take_frame(exchange, exchange->worker, bytes, frame, error);
+    if (status == BASE_OK)
+        (*frame)->holder = SHUFFLE_FRAME_HOLDER_OWN;
+    return status;
 }
 
 enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
@@ -138,6 +141,7 @@ void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
         .payload_bytes_max = sizeof totals,
         .home = SHUFFLE_HOME_LANE,
     };
+    state->end_away = true;
     memcpy(state->end_wire + SHUFFLE_FRAME_HEADER_BYTES, &totals, sizeof totals);
     lane_send(exchange, &state->end, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_END, .bytes = sizeof totals});
 }

@@ -21,9 +21,10 @@ _Static_assert(sizeof(struct shuffle_lane) == 32, "two lanes per cache line");
 struct shuffle_lane_state {
     struct shuffle_frame *open;
     uint64_t sequence;
-    uint64_t rows, bytes; /* sealed */
-    uint32_t frames;      /* from the pool and not home, the open one included */
-    bool large_away;      /* a frame of one large row is not home */
+    uint64_t rows, bytes;        /* sealed */
+    uint32_t frames;             /* from the pool and not home, the open one included */
+    struct shuffle_frame *large; /* a frame of one large row that is not home, or NULL */
+    bool end_away;               /* the END frame is not home */
     struct shuffle_frame end;
     uint8_t end_wire[SHUFFLE_FRAME_HEADER_BYTES + sizeof(struct shuffle_lane_totals)];
 };

@@ -324,10 +324,12 @@ static void inlet_stall(struct shuffle_inlet *inlet, bool stalled)
 {
     struct shuffle_inlets *shared = inlet->shared;
     BASE_ASSERT(!inlet->stalled || shared->stalled > 0);
-    if (stalled && !inlet->stalled)
+    if (stalled && !inlet->stalled) {
+        shuffle_inlet_keep(inlet, &inlet->piece, "the inlet, which waits for its sink, of worker");
         shared->stalled++;
-    else if (!stalled && inlet->stalled)
+    } else if (!stalled && inlet->stalled) {
         shared->stalled--;
+    }
     inlet->stalled = stalled;
 }
 
@@ -360,6 +362,7 @@ enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct sh
         bool worked = false;
         return shuffle_inlet_run(inlet, &worked, error);
     }
+    shuffle_inlet_keep(inlet, piece, "the queue of the inlet of worker");
     struct shuffle_piece *queued = malloc(sizeof *queued);
     if (!queued) {
         shuffle_inlet_release(inlet, piece);

@@ -108,6 +108,8 @@ static inline uint32_t shuffle_inlet_row_size(const struct shuffle_layout *layou
 void shuffle_inlet_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint32_t count);
 /* Copies up to `want` bytes from the piece; returns how many. */
 uint32_t shuffle_inlet_copy(struct shuffle_inlet *inlet, void *to, uint32_t want);
+/* A piece stays for longer: words say where, before the peer's number. */
+void shuffle_inlet_keep(struct shuffle_inlet *inlet, const struct shuffle_piece *piece, const char *words);
 /* A piece goes back to where it came from. */
 void shuffle_inlet_release(struct shuffle_inlet *inlet, const struct shuffle_piece *piece);
 enum base_status shuffle_inlet_fail(const struct shuffle_inlet *inlet, struct base_error *error,

@@ -42,6 +42,12 @@ uint32_t shuffle_inlet_copy(struct shuffle_inlet *inlet, void *to, uint32_t want
     return bytes;
 }
 
+void shuffle_inlet_keep(struct shuffle_inlet *inlet, const struct shuffle_piece *piece, const char *words)
+{
+    if (piece->chunk.data)
+        net_chunk_keep(inlet->shared->engine, &piece->chunk, words, inlet->peer);
+}
+
 void shuffle_inlet_release(struct shuffle_inlet *inlet, const struct shuffle_piece *piece)
 {
     const struct shuffle_inlets *shared = inlet->shared;

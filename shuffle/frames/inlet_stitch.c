@@ -89,6 +89,7 @@ bool shuffle_inlet_keeps(struct shuffle_inlet *inlet)
         cut_give_up(inlet);
         return false;
     }
+    shuffle_inlet_keep(inlet, &inlet->piece, "a cut row in the inlet of worker");
     inlet->kept[inlet->kept_count++] = inlet->piece;
     inlet->shared->kept++;
     return true;

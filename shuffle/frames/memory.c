@@ -3,6 +3,8 @@
  * its state, so that every frame is given back to where it came from, once. */
 #include "shuffle/frames/memory.h"
 
+#include <stdio.h>
+
 #include "base/assert.h"
 #include "net/engine/engine.h"
 #include "shuffle/frames/exchange_state.h"
@@ -19,6 +21,22 @@ static struct shuffle_frame *frame_prepare(void *buffer, struct shuffle_exchange
         .home = home,
     };
     return frame;
+}
+
+static const char *holder_words(enum shuffle_frame_holder holder)
+{
+    static const char *const words[] = {
+#define X(name, words) [SHUFFLE_FRAME_HOLDER_##name] = words,
+        SHUFFLE_FRAME_HOLDER_LIST(X)
+#undef X
+    };
+    return (unsigned)holder < sizeof words / sizeof *words ? words[holder] : "nobody known";
+}
+
+void shuffle_frame_describe(const void *buffer, char *text, size_t text_bytes)
+{
+    const struct shuffle_frame *frame = buffer;
+    snprintf(text, text_bytes, "%s (a frame to worker %u)", holder_words(frame->holder), frame->destination);
 }
 
 size_t shuffle_frame_memory_bytes(uint32_t payload_bytes)
@@ -58,14 +76,13 @@ static enum base_status take_large(struct shuffle_exchange *exchange, uint32_t d
 {
     struct shuffle_lane_state *state = &exchange->state[destination];
     BASE_ASSERT(bytes <= SHUFFLE_ROW_BYTES_MAX);
-    if (state->large_away)
+    if (state->large)
         return BASE_BUSY;
     void *buffer;
     if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, shuffle_frame_memory_bytes(bytes), false, &buffer,
                        NULL))
         return BASE_NO_MEMORY;
-    state->large_away = true;
-    *frame = frame_prepare(buffer, exchange, destination, bytes, SHUFFLE_HOME_PAGES);
+    *frame = state->large = frame_prepare(buffer, exchange, destination, bytes, SHUFFLE_HOME_PAGES);
     return BASE_OK;
 }
 
@@ -88,12 +105,14 @@ void shuffle_frame_free(struct shuffle_frame *frame)
         base_pool_give(exchange->frames, frame);
         break;
     case SHUFFLE_HOME_PAGES:
-        BASE_ASSERT(state->large_away);
-        state->large_away = false;
+        BASE_ASSERT(state->large == frame);
+        state->large = NULL;
         base_pages_unmap(exchange->config.governor, BASE_HOLDER_FRAMES, frame,
                          shuffle_frame_memory_bytes(frame->payload_bytes_max));
         break;
     case SHUFFLE_HOME_LANE:
+        BASE_ASSERT(frame == &state->end && state->end_away);
+        state->end_away = false;
         break;
     }
 }

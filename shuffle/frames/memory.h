@@ -6,6 +6,20 @@
 
 struct shuffle_exchange;
 
+/* X(name, words): who has a frame of a worker's exchange. */
+#define SHUFFLE_FRAME_HOLDER_LIST(X)                                                                                   \
+    X(LANE, "the lane, which fills it")                                                                                \
+    X(OWN, "rows of the worker itself")                                                                                \
+    X(QUEUE, "the queue of frames to send")                                                                            \
+    X(SEND, "a send that is not over")                                                                                 \
+    X(NEIGHBOUR, "a worker of the same node, or its mailbox")
+
+enum shuffle_frame_holder {
+#define X(name, words) SHUFFLE_FRAME_HOLDER_##name,
+    SHUFFLE_FRAME_HOLDER_LIST(X)
+#undef X
+};
+
 enum shuffle_frame_home { SHUFFLE_HOME_POOL, SHUFFLE_HOME_PAGES, SHUFFLE_HOME_LANE };
 
 /* A frame in memory: this record, then (in one buffer, except for END frames) the bytes for the wire. Whoever has the
@@ -18,6 +32,7 @@ struct shuffle_frame {
     uint32_t destination;
     uint32_t payload_bytes_max;
     enum shuffle_frame_home home;
+    enum shuffle_frame_holder holder;
 };
 
 /* Before the wire bytes of a frame in a buffer, so that the payload lies at a multiple of 64. */
@@ -63,6 +78,8 @@ enum base_status shuffle_frame_take(struct shuffle_exchange *exchange, uint32_t 
 void shuffle_frame_home(struct shuffle_frame *frame);
 /* A frame that never left. */
 void shuffle_frame_free(struct shuffle_frame *frame);
+/* Says who has a frame, for whoever misses it. */
+void shuffle_frame_describe(const void *buffer, char *text, size_t text_bytes);
 /* Bytes of memory that a frame of this payload takes. */
 size_t shuffle_frame_memory_bytes(uint32_t payload_bytes);
 

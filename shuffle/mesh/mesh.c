@@ -128,8 +128,8 @@ enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_e
 void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange)
 {
     if (exchange->lanes_away > 0)
-        base_log_warn("exchange %u closes while %u of its frames are not home", exchange->config.id,
-                      exchange->lanes_away);
+        base_log_error("exchange %u closes while %u of its frames are not home", exchange->config.id,
+                       exchange->lanes_away);
     mesh->inlets.exchange[exchange->config.id] = NULL;
 }
 

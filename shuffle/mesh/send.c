@@ -30,6 +30,7 @@ void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame)
         shuffle_frame_home(frame);
         return;
     }
+    frame->holder = SHUFFLE_FRAME_HOLDER_QUEUE;
     shuffle_frame_queue_put(&peer->out, frame);
     mesh_send_stage(mesh, frame->destination);
 }
@@ -98,9 +99,16 @@ static bool send_frames(struct mesh_connection *connection)
     uint32_t count = 0;
     for (uint32_t i = 0; i < connection->frames_in_flight; i++)
         frame = frame->next;
+    struct shuffle_frame *first = frame;
     for (; frame && count < NET_SEND_SEGMENTS_MAX; frame = frame->next)
         segments[count++] = (struct iovec){frame->wire, frame->wire_bytes};
-    return count == 0 || send_start(connection, count, count);
+    if (count == 0)
+        return true;
+    if (!send_start(connection, count, count))
+        return false;
+    for (; first != frame; first = first->next)
+        first->holder = SHUFFLE_FRAME_HOLDER_SEND;
+    return true;
 }
 
 /* What a raw job has for the peer; once filled it is offered to the engine until that takes it. */
@@ -242,6 +250,7 @@ static void post_frames(struct shuffle_mesh *mesh, uint32_t worker)
         struct shuffle_frame *frame = out->first, *next = frame->next;
         if (!shuffle_mailroom_post(mesh->config.mailroom, from, to, frame))
             return;
+        frame->holder = SHUFFLE_FRAME_HOLDER_NEIGHBOUR; /* its memory stays ours */
         out->first = next;
         out->count--;
         if (!next)

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/random.h"
+#include "tests/child_output.h"
 #include "tests/net/conformance_cases.h"
 
 /* A window below some three segments of the loopback (16 KiB) may end in one that the kernel fills only by its timer,
@@ -232,8 +233,45 @@ static void memory_told_to_the_engine_is_sent_from(void **state)
     bench_close(bench);
 }
 
+/* Forgets a chunk that it said it keeps, and closes. */
+static void lose_a_chunk(void *kind)
+{
+    struct net_engine_config config = bench_config();
+    struct bench_peer *client, *server;
+    struct bench *bench = bench_open(kind, &config);
+    uint8_t *data = bench_bytes(100, 8);
+
+    bench_pair(bench, &client, &server);
+    server->hold = true;
+    bench_send(client, data, 100, 1);
+    BENCH_UNTIL(bench, client->sent && server->held_count > 0);
+    net_chunk_keep(server->engine, &server->held[0], "the pocket of test number", 7);
+    server->held_count--;
+    if (server->held_count > 0)
+        server->held[0] = server->held[server->held_count];
+    free(data);
+    bench_close(bench);
+}
+
+static void a_missing_chunk_is_told_with_its_holder(void **state)
+{
+    char text[4096];
+    bool aborted;
+
+    const bool ended = child_output(lose_a_chunk, *state, text, sizeof text, &aborted);
+    assert_int_equal(aborted, CHILD_MISSING_ABORTS);
+    assert_int_equal(ended, !CHILD_MISSING_ABORTS);
+    if (strstr(text, "it is held by the pocket of test number 7") == NULL ||
+        strstr(text, "receive chunks were not released") == NULL)
+        fail_msg("the holder is not told: %s", text);
+}
+
 const struct conformance_case conformance_buffer_cases[] = {
-    CONFORMANCE_CASE(a_buffer_is_free_at_sent_and_not_before), CONFORMANCE_CASE(closing_takes_the_buffer_back_first),
-    CONFORMANCE_CASE(a_reset_by_the_peer_gives_buffers_back),  CONFORMANCE_CASE(a_fin_follows_what_is_out),
-    CONFORMANCE_CASE(memory_told_to_the_engine_is_sent_from),  {0},
+    CONFORMANCE_CASE(a_buffer_is_free_at_sent_and_not_before),
+    CONFORMANCE_CASE(closing_takes_the_buffer_back_first),
+    CONFORMANCE_CASE(a_reset_by_the_peer_gives_buffers_back),
+    CONFORMANCE_CASE(a_fin_follows_what_is_out),
+    CONFORMANCE_CASE(memory_told_to_the_engine_is_sent_from),
+    CONFORMANCE_CASE(a_missing_chunk_is_told_with_its_holder),
+    {0},
 };

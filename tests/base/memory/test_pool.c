@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/memory/memory.h"
+#include "tests/child_output.h"
 
 static struct base_governor *governor;
 
@@ -125,13 +126,43 @@ static void an_exhausted_budget_is_not_an_error(void **state)
     base_governor_close(small);
 }
 
-static void closing_counts_what_is_missing(void **state)
+static void holder(const void *buffer, char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "the test's number %d", *(const uint8_t *)buffer);
+}
+
+/* Of six buffers the second and the fifth stay out. */
+static void lose_two(void *asks)
+{
+    uint8_t *buffers[6];
+    struct base_pool *pool = open_pool(governor, 100, 10);
+    if (asks != NULL)
+        base_pool_ask(pool, holder);
+    for (uint8_t i = 0; i < 6; i++) {
+        buffers[i] = base_pool_take(pool);
+        *buffers[i] = i;
+        assert_int_equal(base_pool_number(pool, buffers[i]), i);
+    }
+    for (int i = 0; i < 6; i++)
+        if (i != 1 && i != 4)
+            base_pool_give(pool, buffers[i]);
+    assert_int_equal(base_pool_close(pool), 2);
+}
+
+static void closing_tells_who_has_what_is_missing(void **state)
 {
     (void)state;
-    struct base_pool *pool = open_pool(governor, 100, 10);
-    assert_non_null(base_pool_take(pool));
-    assert_non_null(base_pool_take(pool));
-    assert_int_equal(base_pool_close(pool), 2);
+    char text[4096];
+    for (int asks = 0; asks < 2; asks++) {
+        bool aborted;
+        const bool ended = child_output(lose_two, asks ? text : NULL, text, sizeof text, &aborted);
+        assert_int_equal(aborted, CHILD_MISSING_ABORTS);
+        assert_int_equal(ended, !CHILD_MISSING_ABORTS);
+        assert_non_null(strstr(text, "pool of test buffers closed with 2 of 10 buffers still out"));
+        assert_int_equal(strstr(text, "without buffer 1: it is held by the test's number 1") != NULL, asks);
+        assert_int_equal(strstr(text, "without buffer 4: it is held by the test's number 4") != NULL, asks);
+        assert_null(strstr(text, "without buffer 0"));
+    }
 }
 
 static void sizes_that_overflow_are_refused(void **state)
@@ -219,7 +250,7 @@ int main(void)
         cmocka_unit_test(buffers_are_apart_aligned_and_limited),
         cmocka_unit_test(memory_is_drawn_slab_by_slab),
         cmocka_unit_test(an_exhausted_budget_is_not_an_error),
-        cmocka_unit_test(closing_counts_what_is_missing),
+        cmocka_unit_test(closing_tells_who_has_what_is_missing),
         cmocka_unit_test(sizes_that_overflow_are_refused),
         cmocka_unit_test(slabs_hold_all_buffers),
 #ifndef NDEBUG

@@ -10,6 +10,10 @@
 #include <cmocka.h>
 
 #include "base/bytes.h"
+#include "shuffle/exchange/lane.h"
+#include "shuffle/mesh/internal.h"
+#include "shuffle/mesh/lanes.h"
+#include "tests/child_output.h"
 #include "tests/shuffle/mesh/mesh_rig.h"
 
 static const struct rig_config plain = {
@@ -371,6 +375,49 @@ static void abort_at_any_moment(void **state)
     }
 }
 
+/* Three frames that never come home: one being filled, one of own rows, one taken out of the queue to a peer. */
+static void lose_frames(void *context)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    struct base_error error;
+    (void)context;
+    assert_non_null(rig);
+    rig_open(rig, &plain);
+    assert_true(rig_run(rig, rig_all_connected));
+    struct shuffle_mesh *mesh = rig->worker[0].mesh;
+    struct shuffle_exchange *exchange = rig->worker[0].exchange[0];
+    struct shuffle_frame *frame;
+    while (mesh->peers[2].out.first) /* what was sent meanwhile */
+        shuffle_frame_home(shuffle_frame_queue_take(&mesh->peers[2].out));
+    shuffle_lane_drop_open(exchange, 1);
+    assert_int_equal(shuffle_frame_take(exchange, 1, 100, &frame), BASE_OK);
+    assert_int_equal(shuffle_lane_own_frame(exchange, 100, &frame, &error), BASE_OK);
+    shuffle_lane_drop_open(exchange, 2);
+    assert_int_equal(shuffle_frame_take(exchange, 2, 100, &frame), BASE_OK);
+    shuffle_mesh_send(mesh, frame);
+    assert_ptr_equal(shuffle_frame_queue_take(&mesh->peers[2].out), frame);
+    shuffle_exchange_close(exchange);
+    _exit(0);
+}
+
+static void a_missing_frame_is_told_with_its_holder(void **state)
+{
+    (void)state;
+    char text[4096];
+    bool aborted;
+    const bool ended = child_output(lose_frames, NULL, text, sizeof text, &aborted);
+    assert_int_equal(aborted, CHILD_MISSING_ABORTS);
+    assert_int_equal(ended, !CHILD_MISSING_ABORTS);
+    static const char *const holders[] = {
+        "it is held by the lane, which fills it (a frame to worker 1)",
+        "it is held by rows of the worker itself (a frame to worker 0)",
+        "it is held by the queue of frames to send (a frame to worker 2)",
+    };
+    for (size_t i = 0; i < sizeof holders / sizeof *holders; i++)
+        if (!strstr(text, holders[i]))
+            fail_msg("not told: %s\n%s", holders[i], text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +435,7 @@ int main(void)
         cmocka_unit_test(large_rows_between_nodes),
         cmocka_unit_test(a_failing_sink_ends_the_job),
         cmocka_unit_test(abort_at_any_moment),
+        cmocka_unit_test(a_missing_frame_is_told_with_its_holder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include "shuffle/frames/frame.h"
 #include "shuffle/mesh/internal.h"
 #include "shuffle/mesh/preamble.h"
+#include "tests/child_output.h"
 #include "tests/shuffle/mesh/mesh_rig.h"
 
 static const struct rig_config plain = {
@@ -792,6 +793,32 @@ static void a_goodbye_before_its_rows_are_taken_is_judged_once(void **state)
     stage_close(rig);
 }
 
+/* The inlet forgets the chunk that it keeps while its sink is busy. */
+static void lose_a_waiting_chunk(void *context)
+{
+    (void)context;
+    struct rig *rig = stage_open(&plain);
+    say_rows(&crowd[0]->script, rig, 3);
+    rig->worker[1].sink[0].fail_with = BASE_BUSY;
+    assert_false(rig_run(rig, worker_1_received));
+    struct shuffle_inlet *inlet = &rig->worker[1].mesh->peers[0].inlet;
+    assert_non_null(inlet->piece.chunk.data);
+    inlet->piece.chunk.data = NULL;
+    stage_close(rig);
+}
+
+static void a_chunk_that_an_inlet_loses_is_told(void **state)
+{
+    (void)state;
+    char text[4096];
+    bool aborted;
+    const bool ended = child_output(lose_a_waiting_chunk, NULL, text, sizeof text, &aborted);
+    assert_int_equal(aborted, CHILD_MISSING_ABORTS);
+    assert_int_equal(ended, !CHILD_MISSING_ABORTS);
+    if (!strstr(text, "it is held by the inlet, which waits for its sink, of worker 0"))
+        fail_msg("not told: %s", text);
+}
+
 static void both_ends_count_the_same_bytes(void **state)
 {
     (void)state;
@@ -873,6 +900,7 @@ int main(void)
         cmocka_unit_test(frames_wait_for_their_exchange),
         cmocka_unit_test(a_cut_row_waits_while_an_exchange_opens),
         cmocka_unit_test(a_goodbye_before_its_rows_are_taken_is_judged_once),
+        cmocka_unit_test(a_chunk_that_an_inlet_loses_is_told),
         cmocka_unit_test(both_ends_count_the_same_bytes),
         cmocka_unit_test(resets_at_any_moment),
     };
