@@ -579,21 +579,28 @@ void join_task_free(struct join_task *task)
     free(task);
 }
 
+static void task_result_exchange(struct join_task_result *result, const struct shuffle_exchange_counters *counters)
+{
+#define X(name, ...) result->name += counters->name;
+    SHUFFLE_EXCHANGE_COUNTER_LIST(X)
+#undef X
+}
+
+static void task_result_pass(struct join_task_result *result, const struct shuffle_pass *pass, uint32_t side)
+{
+    const uint64_t rows = shuffle_pass_rows(pass);
+    result->rows_scanned += rows;
+    *(side == 0 ? &result->rows_scanned_left : &result->rows_scanned_right) += rows;
+    result->input_bytes += shuffle_pass_input_bytes(pass);
+    result->stalls_input += shuffle_pass_stalls_input(pass);
+}
+
 void join_task_result(const struct join_task *task, struct join_task_result *result)
 {
-    const struct join_plan *plan = task->config.plan;
     *result = (struct join_task_result){.scan_begin_ns = task->scan_begin_ns, .stream_end_ns = task->stream_end_ns};
     for (uint32_t pass = 0; pass < task->passes; pass++) {
-        const uint32_t side = join_plan_pass_side(plan, pass);
-        const struct shuffle_exchange_counters *counters = shuffle_exchange_counters(task->exchange[pass]);
-        result->rows_scanned[side] = shuffle_pass_rows(task->pass[pass]);
-        result->input_bytes[side] = shuffle_pass_input_bytes(task->pass[pass]);
-        result->stalls_input += shuffle_pass_stalls_input(task->pass[pass]);
-        result->rows_received += counters->rows_in;
-        result->stalls_frame += counters->stalls_frame;
-        result->rows_cut += counters->rows_stitched;
-        result->stitched_bytes += counters->stitched_bytes;
-        result->joined_bytes += counters->joined_bytes;
+        task_result_pass(result, task->pass[pass], join_plan_pass_side(task->config.plan, pass));
+        task_result_exchange(result, shuffle_exchange_counters(task->exchange[pass]));
     }
     if (task->table != NULL) {
         result->table_rows = join_table_rows(task->table);

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "join/plan.h"
+#include "shuffle/frames/exchange_types.h"
 #include "shuffle/source/morsel.h"
 #include "shuffle/worker/worker.h"
 
@@ -49,17 +50,27 @@ enum join_step {
         JOIN_STEP_COUNT
 };
 
-/* Everything a report needs of one worker's share. */
+/* What one worker's share of a job came to (base/measure.h); times are the engine's. */
+#define JOIN_TASK_MEASURE_LIST(X)                                                                                      \
+    X(rows, ROWS, SUM, SUM, BOTH, "rows", NULL, "rows of the result made")                                             \
+    X(checksum, COUNT, SUM, SUM, NEVER, NULL, NULL, "sum of the hashes of these rows, modulo 2^64")                    \
+    X(output_bytes, BYTES, SUM, SUM, JOB, "output_bytes", NULL, "bytes written to output files")                       \
+    X(rows_scanned, ROWS, SUM, SUM, BOTH, "rows_scanned", NULL, "rows read from the inputs")                           \
+    X(rows_scanned_left, ROWS, SUM, SUM, JOB, "rows_scanned_left", NULL, "of these, from the left or only input")      \
+    X(rows_scanned_right, ROWS, SUM, SUM, JOB, "rows_scanned_right", NULL, "of these, from the right input")           \
+    X(input_bytes, BYTES, SUM, SUM, JOB, "input_bytes", NULL, "bytes read from the inputs")                            \
+    X(table_rows, ROWS, SUM, SUM, BOTH, "table_rows", NULL, "rows in hash tables")                                     \
+    X(table_bytes, BYTES, SUM, SUM, BOTH, "table_bytes", NULL, "memory of hash tables")                                \
+    X(table_copied_bytes, BYTES, SUM, SUM, BOTH, "table_copied_bytes", NULL,                                           \
+      "bytes of the rows copied into hash tables, own rows included")                                                  \
+    X(scan_begin_ns, NS, MIN, NONE, NEVER, NULL, NULL, "when the first scan began, by the clock of the node")          \
+    X(stream_end_ns, NS, MAX, NONE, NEVER, NULL, NULL, "when the last stream ended, by the clock of the node")         \
+    X(stalls_output, COUNT, SUM, SUM, NODE, "stalls.output", NULL, "times a worker waited for room in the output")     \
+    X(stalls_input, COUNT, SUM, SUM, NODE, "stalls.input", NULL, "times a scan waited for input")
+
 struct join_task_result {
-    uint64_t rows, checksum, output_bytes;    /* of the result */
-    uint64_t rows_scanned[2], input_bytes[2]; /* per side */
-    uint64_t rows_received;
-    uint64_t table_rows, table_bytes;
-    /* Copies of what was received: rows that chunks cut; bytes copied to make them, or their keys, whole, and because
-     * the output wanted a value that was cut; bytes of rows copied into the table (own rows included). */
-    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes;
-    uint64_t scan_begin_ns, stream_end_ns;              /* engine time of the first scan and the last end of stream */
-    uint64_t stalls_frame, stalls_output, stalls_input; /* waits for a free frame, room in the output, input */
+    JOIN_TASK_MEASURE_LIST(BASE_MEASURE_FIELD)
+    SHUFFLE_EXCHANGE_COUNTER_LIST(BASE_MEASURE_FIELD) /* of its exchanges */
 };
 
 /* Opens everything (table, exchanges, mesh, scans, output; preloads): may take long for preloaded input. Then the

@@ -49,9 +49,9 @@ static char *success_text(const struct coordinator_job *job)
 {
     uint64_t rows = 0, checksum = 0, bytes = 0;
     for (uint32_t i = 0; i < job->node_count; i++) {
-        rows += job->node[i].report.report.sum.rows;
-        checksum += job->node[i].report.report.sum.checksum;
-        bytes += job->node[i].report.report.sum.output_bytes;
+        rows += job->node[i].report.report.sum.task.rows;
+        checksum += job->node[i].report.report.sum.task.checksum;
+        bytes += job->node[i].report.report.sum.task.output_bytes;
     }
     char hex[32];
     snprintf(hex, sizeof hex, "%016" PRIx64, checksum);

@@ -383,7 +383,7 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
     coordinator_reject_keep(node, step);
     node->report = *step;
     memset(step, 0, sizeof *step);
-    node->progress_rows = node->report.report.sum.rows_scanned[0] + node->report.report.sum.rows_scanned[1];
+    node->progress_rows = node->report.report.sum.task.rows_scanned;
     answered(c, node);
 }
 

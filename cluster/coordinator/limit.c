@@ -23,12 +23,12 @@ static double share(double part, double whole)
 
 static double busy_share(const struct cluster_node_report *node)
 {
-    return share(node->busy_seconds, node->busy_seconds + node->wait_seconds);
+    return share((double)node->sum.busy_ns, (double)(node->sum.busy_ns + node->sum.idle_ns));
 }
 
 static uint64_t stalls(const struct cluster_node_report *node)
 {
-    return node->stalls_frame + node->stalls_output + node->stalls_input;
+    return node->sum.task.stalls_frame + node->sum.task.stalls_output + node->sum.task.stalls_input;
 }
 
 /* The node that took longest; among equals the one that was busier. */
@@ -37,12 +37,16 @@ static const struct cluster_node_report *find_slowest(const struct cluster_repor
     const struct cluster_node_report *slowest = &report->node[0];
     for (uint32_t i = 1; i < report->node_count; i++) {
         const struct cluster_node_report *node = &report->node[i];
-        const double difference = node->exchange_seconds - slowest->exchange_seconds;
-        if (difference > 0.02 * slowest->exchange_seconds ||
-            (difference > -0.02 * slowest->exchange_seconds && node->busy_seconds > slowest->busy_seconds))
+        const double most = (double)slowest->sum.exchange_ns, difference = (double)node->sum.exchange_ns - most;
+        if (difference > 0.02 * most || (difference > -0.02 * most && node->sum.busy_ns > slowest->sum.busy_ns))
             slowest = node;
     }
     return slowest;
+}
+
+static double cpu(const struct cluster_node_report *node)
+{
+    return cluster_seconds(node->sum.cpu_user_ns + node->sum.cpu_system_ns);
 }
 
 static double busiest_ratio(const struct cluster_report *report, const struct cluster_node_report **busiest)
@@ -51,12 +55,11 @@ static double busiest_ratio(const struct cluster_report *report, const struct cl
     *busiest = &report->node[0];
     for (uint32_t i = 0; i < report->node_count; i++) {
         const struct cluster_node_report *node = &report->node[i];
-        sum += node->cpu_user_seconds + node->cpu_system_seconds;
-        if (node->cpu_user_seconds + node->cpu_system_seconds >
-            (*busiest)->cpu_user_seconds + (*busiest)->cpu_system_seconds)
+        sum += cpu(node);
+        if (cpu(node) > cpu(*busiest))
             *busiest = node;
     }
-    return share(((*busiest)->cpu_user_seconds + (*busiest)->cpu_system_seconds) * report->node_count, sum);
+    return share(cpu(*busiest) * report->node_count, sum);
 }
 
 static enum cluster_limit limit_network(const struct cluster_report *report, char *text, size_t text_bytes)
@@ -68,7 +71,8 @@ static enum cluster_limit limit_network(const struct cluster_report *report, cha
             from = i / n;
             to = i % n;
         }
-    const double rate = share((double)report->link[from * n + to], report->node[from].exchange_seconds) / (1 << 20);
+    const double rate =
+        share((double)report->link[from * n + to], cluster_seconds(report->node[from].sum.exchange_ns)) / (1 << 20);
     const bool giga = rate >= 1024;
     snprintf(text, text_bytes, "workers waited for the network; the fullest link, %s to %s, carried %.2f %s/s",
              report->node[from].name, report->node[to].name, giga ? rate / 1024 : rate, giga ? "GiB" : "MiB");
@@ -85,11 +89,11 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
                  busiest->name, ratio);
         return CLUSTER_LIMIT_SKEW;
     }
-    const bool kernel = report->cpu_system_seconds > report->cpu_user_seconds;
-    const double all = report->cpu_user_seconds + report->cpu_system_seconds;
+    const bool kernel = report->sum.cpu_system_ns > report->sum.cpu_user_ns;
+    const uint64_t most = kernel ? report->sum.cpu_system_ns : report->sum.cpu_user_ns;
+    const uint64_t all = report->sum.cpu_user_ns + report->sum.cpu_system_ns;
     snprintf(text, text_bytes, "workers of %s were busy %.0f %% of the time; %.0f %% of all CPU time went to the %s",
-             slowest->name, 100 * busy_share(slowest),
-             100 * share(kernel ? report->cpu_system_seconds : report->cpu_user_seconds, all),
+             slowest->name, 100 * busy_share(slowest), 100 * share((double)most, (double)all),
              kernel ? "kernel" : "program");
     return kernel ? CLUSTER_LIMIT_KERNEL_CPU : CLUSTER_LIMIT_USER_CPU;
 }
@@ -97,16 +101,16 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
 static enum cluster_limit limit_wait(const struct cluster_report *report, const struct cluster_node_report *slowest,
                                      char *text, size_t text_bytes)
 {
-    if (stalls(slowest) > 0 && slowest->stalls_output >= slowest->stalls_frame &&
-        slowest->stalls_output >= slowest->stalls_input) {
+    const struct join_task_result *task = &slowest->sum.task;
+    if (stalls(slowest) > 0 && task->stalls_output >= task->stalls_frame && task->stalls_output >= task->stalls_input) {
         snprintf(text, text_bytes, "workers of %s waited for their output to be written", slowest->name);
         return CLUSTER_LIMIT_OUTPUT;
     }
-    if (slowest->stalls_input > slowest->stalls_frame) {
+    if (task->stalls_input > task->stalls_frame) {
         snprintf(text, text_bytes, "workers of %s waited for input to be read", slowest->name);
         return CLUSTER_LIMIT_INPUT;
     }
-    if (report->bytes_sent > 0)
+    if (report->sum.bytes_sent > 0)
         return limit_network(report, text, text_bytes);
     snprintf(text, text_bytes, "workers were idle, and no counter shows why");
     return CLUSTER_LIMIT_NONE;
@@ -117,14 +121,14 @@ enum cluster_limit cluster_limit_find(const struct cluster_report *report, char 
     text[0] = 0;
     if (report->node_count == 0)
         return CLUSTER_LIMIT_NONE;
-    if (report->exchange_seconds < LIMIT_SPAN_SECONDS_MIN) {
+    if (cluster_seconds(report->sum.exchange_ns) < LIMIT_SPAN_SECONDS_MIN) {
         snprintf(text, text_bytes, "too short to judge: start-up dominated");
         return CLUSTER_LIMIT_NONE;
     }
     for (uint32_t i = 0; i < report->node_count; i++) {
         const struct cluster_node_report *node = &report->node[i];
-        if (node->memory_bytes && report->counters.receive_starved > 0 &&
-            (double)node->peak_memory_bytes > LIMIT_MEMORY_SHARE * (double)node->memory_bytes) {
+        if (node->memory_bytes && report->sum.counters.receive_starved > 0 &&
+            (double)node->sum.peak_memory_bytes > LIMIT_MEMORY_SHARE * (double)node->memory_bytes) {
             snprintf(text, text_bytes, "%s used all of its memory budget and stopped receiving at times", node->name);
             return CLUSTER_LIMIT_MEMORY;
         }

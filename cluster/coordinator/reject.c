@@ -106,8 +106,10 @@ bool coordinator_rows_complete(struct cluster_coordinator *c)
     for (uint32_t side = 0; side < job->plan.sides; side++) {
         const struct shuffle_relation *relation = &job->plan.side[side].relation;
         uint64_t rows = 0;
-        for (uint32_t i = 0; i < job->node_count; i++)
-            rows += job->node[i].report.report.sum.rows_scanned[side];
+        for (uint32_t i = 0; i < job->node_count; i++) {
+            const struct join_task_result *task = &job->node[i].report.report.sum.task;
+            rows += side == 0 ? task->rows_scanned_left : task->rows_scanned_right;
+        }
         rows += coordinator_reject_count(job, side);
         if (!relation->rows_known || rows == relation->rows)
             continue;

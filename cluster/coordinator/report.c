@@ -66,66 +66,9 @@ static bool fill_node(struct cluster_node_report *out, const struct run_node *no
     out->engine_decision = text_of(node->report.engine_decision);
     if (!node->report.has_report)
         return out->name && out->engine_decision;
-    out->rows = report->sum.rows;
-    out->rows_scanned = report->sum.rows_scanned[0] + report->sum.rows_scanned[1];
-    for (uint32_t i = 0; i < node->report.node_count; i++) {
-        out->bytes_sent += node->report.sent_bytes[i];
-        out->bytes_received += node->report.received_bytes[i];
-    }
-    out->table_rows = report->sum.table_rows;
-    out->table_bytes = report->sum.table_bytes;
-    out->rows_cut = report->sum.rows_cut;
-    out->stitched_bytes = report->sum.stitched_bytes;
-    out->joined_bytes = report->sum.joined_bytes;
-    out->table_copied_bytes = report->sum.table_copied_bytes;
-    out->exchange_seconds = seconds(report->sum.scan_begin_ns, report->sum.stream_end_ns);
-    out->cpu_user_seconds = (double)report->cpu_user_ns / 1e9;
-    out->cpu_system_seconds = (double)report->cpu_system_ns / 1e9;
-    out->busy_seconds = (double)report->busy_ns / 1e9;
-    out->wait_seconds = (double)report->wait_ns / 1e9;
-    out->peak_memory_bytes = report->peak_memory_bytes;
-    out->stalls_frame = report->sum.stalls_frame;
-    out->stalls_output = report->sum.stalls_output;
-    out->stalls_input = report->sum.stalls_input;
-    out->switches_voluntary = report->switches_voluntary;
-    out->switches_involuntary = report->switches_involuntary;
-    out->iowq_workers = report->iowq_workers;
-    out->counters = report->counters;
+    out->sum = report->sum;
     out->facts = report->facts;
     return out->name && out->engine_decision;
-}
-
-static void add_node(struct cluster_report *report, const struct cluster_node_report *share,
-                     const struct run_node *node)
-{
-    const struct cluster_work *from = &node->report.report;
-    report->rows += share->rows;
-    report->checksum += from->sum.checksum;
-    report->output_bytes += from->sum.output_bytes;
-    report->rows_side[0] += from->sum.rows_scanned[0];
-    report->rows_side[1] += from->sum.rows_scanned[1];
-    report->rows_scanned += share->rows_scanned;
-    report->input_bytes += from->sum.input_bytes[0] + from->sum.input_bytes[1];
-    report->bytes_sent += share->bytes_sent;
-    report->bytes_received += share->bytes_received;
-    report->table_rows += share->table_rows;
-    report->table_bytes += share->table_bytes;
-    report->rows_cut += share->rows_cut;
-    report->stitched_bytes += share->stitched_bytes;
-    report->joined_bytes += share->joined_bytes;
-    report->table_copied_bytes += share->table_copied_bytes;
-    report->cpu_user_seconds += share->cpu_user_seconds;
-    report->cpu_system_seconds += share->cpu_system_seconds;
-    report->workers += share->workers;
-    report->switches_voluntary += share->switches_voluntary;
-    report->switches_involuntary += share->switches_involuntary;
-    report->iowq_workers += share->iowq_workers;
-    if (share->exchange_seconds > report->exchange_seconds)
-        report->exchange_seconds = share->exchange_seconds;
-    report->peak_memory_bytes = base_max_u64(report->peak_memory_bytes, share->peak_memory_bytes);
-#define X(name) report->counters.name += from->counters.name;
-    NET_COUNTER_LIST(X)
-#undef X
 }
 
 /* Engine of the first node that says one: nodes may differ, then the reason of the one that fell back is worth more. */
@@ -168,7 +111,8 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     for (uint32_t i = 0; i < report->node_count; i++) {
         if (!fill_node(&report->node[i], &job->node[i]))
             return false;
-        add_node(report, &report->node[i], &job->node[i]);
+        cluster_measures_add_node(&report->sum, &report->node[i].sum);
+        report->workers += report->node[i].workers;
         whole &= job->node[i].report.has_report;
         for (uint32_t to = 0; to < job->node[i].report.node_count; to++)
             report->link[i * report->node_count + to] = job->node[i].report.sent_bytes[to];
@@ -226,7 +170,7 @@ void coordinator_remember(struct cluster_coordinator *c, const struct coordinato
     coordinator_job_words(&job->submit, entry->words, sizeof entry->words);
     snprintf(entry->error, sizeof entry->error, "%.255s", job->error.text);
     for (uint32_t i = 0; i < job->node_count && job->error.status == BASE_OK; i++)
-        entry->rows += job->node[i].report.report.sum.rows;
+        entry->rows += job->node[i].report.report.sum.task.rows;
     entry->since_ns = job->started_ns;
     entry->until_ns = c->now_ns;
 }

@@ -446,45 +446,6 @@ uint64_t cluster_crew_progress_rows(const struct cluster_crew *crew)
     return rows;
 }
 
-static void crew_add(struct cluster_work *sum, const struct cluster_work *one)
-{
-    struct join_task_result *total = &sum->sum;
-    const struct join_task_result *share = &one->sum;
-    total->rows += share->rows;
-    total->checksum += share->checksum;
-    total->output_bytes += share->output_bytes;
-    for (uint32_t side = 0; side < CREW_SIDES; side++) {
-        total->rows_scanned[side] += share->rows_scanned[side];
-        total->input_bytes[side] += share->input_bytes[side];
-    }
-    total->rows_received += share->rows_received;
-    total->table_rows += share->table_rows;
-    total->table_bytes += share->table_bytes;
-    total->rows_cut += share->rows_cut;
-    total->stitched_bytes += share->stitched_bytes;
-    total->joined_bytes += share->joined_bytes;
-    total->table_copied_bytes += share->table_copied_bytes;
-    total->stalls_frame += share->stalls_frame;
-    total->stalls_output += share->stalls_output;
-    total->stalls_input += share->stalls_input;
-    if (share->scan_begin_ns != 0 && (total->scan_begin_ns == 0 || share->scan_begin_ns < total->scan_begin_ns))
-        total->scan_begin_ns = share->scan_begin_ns;
-    total->stream_end_ns = share->stream_end_ns > total->stream_end_ns ? share->stream_end_ns : total->stream_end_ns;
-    sum->cpu_user_ns += one->cpu_user_ns;
-    sum->cpu_system_ns += one->cpu_system_ns;
-    sum->busy_ns += one->busy_ns;
-    sum->wait_ns += one->wait_ns;
-    sum->switches_voluntary += one->switches_voluntary;
-    sum->switches_involuntary += one->switches_involuntary;
-    sum->iowq_workers = base_max_u64(sum->iowq_workers, one->iowq_workers);
-    sum->peak_memory_bytes = base_max_u64(sum->peak_memory_bytes, one->peak_memory_bytes);
-    if (one->facts.known)
-        sum->facts = one->facts;
-#define X(name) sum->counters.name += one->counters.name;
-    NET_COUNTER_LIST(X)
-#undef X
-}
-
 /* Nobody adds to what is asked for: the pass is over. */
 const struct shuffle_rejects *cluster_crew_rejects(const struct cluster_crew *crew, uint32_t side)
 {
@@ -500,7 +461,10 @@ void cluster_crew_work(const struct cluster_crew *crew, struct cluster_work *wor
     pthread_mutex_t *lock = (pthread_mutex_t *)&crew->lock;
     pthread_mutex_lock(lock);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
-        crew_add(work, &crew->member[i].report);
+        const struct cluster_work *share = &crew->member[i].report;
+        cluster_measures_add_worker(&work->sum, &share->sum);
+        if (share->facts.known)
+            work->facts = share->facts;
         for (uint32_t node = 0; node < crew->node_count; node++)
             for (uint32_t w = crew->node[node].first; w < crew->node[node].first + crew->node[node].count; w++) {
                 sent_bytes[node] += crew->member[i].sent_bytes[w];
@@ -508,4 +472,11 @@ void cluster_crew_work(const struct cluster_crew *crew, struct cluster_work *wor
             }
     }
     pthread_mutex_unlock(lock);
+    for (uint32_t node = 0; node < crew->node_count; node++) {
+        work->sum.bytes_sent += sent_bytes[node];
+        work->sum.bytes_received += received_bytes[node];
+    }
+    const struct join_task_result *task = &work->sum.task;
+    if (task->stream_end_ns > task->scan_begin_ns)
+        work->sum.exchange_ns = task->stream_end_ns - task->scan_begin_ns;
 }

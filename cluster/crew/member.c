@@ -23,25 +23,25 @@
 /* What the share came to so far; on the worker's thread, while the task is there. */
 static void member_snapshot(struct crew_member *member)
 {
-    struct cluster_work report = {.peak_memory_bytes = base_governor_peak_bytes(member->crew->config.governor)};
-    uint64_t user_ns, system_ns;
-    base_clock_thread_cpu_ns(&user_ns, &system_ns);
-    report.cpu_user_ns = user_ns - member->user_before_ns;
-    report.cpu_system_ns = system_ns - member->system_before_ns;
-    base_clock_thread_switches(&report.switches_voluntary, &report.switches_involuntary);
-    report.switches_voluntary -= member->voluntary_before;
-    report.switches_involuntary -= member->involuntary_before;
-    report.iowq_workers = member->iowq_workers;
-    report.facts = member->facts;
+    struct cluster_work report = {.facts = member->facts};
+    struct cluster_measures *sum = &report.sum;
+    sum->peak_memory_bytes = base_governor_peak_bytes(member->crew->config.governor);
+    base_clock_thread_cpu_ns(&sum->cpu_user_ns, &sum->cpu_system_ns);
+    sum->cpu_user_ns -= member->user_before_ns;
+    sum->cpu_system_ns -= member->system_before_ns;
+    base_clock_thread_switches(&sum->switches_voluntary, &sum->switches_involuntary);
+    sum->switches_voluntary -= member->voluntary_before;
+    sum->switches_involuntary -= member->involuntary_before;
+    sum->iowq_workers = member->iowq_workers;
     const struct net_counters *now = net_engine_counters(member->engine);
-#define X(name) report.counters.name = now->name - member->counters_before.name;
+#define X(name, ...) sum->counters.name = now->name - member->counters_before.name;
     NET_COUNTER_LIST(X)
 #undef X
-    report.wait_ns = report.counters.wait_ns;
+    sum->idle_ns = sum->counters.wait_ns;
     const uint64_t elapsed_ns = base_clock_now_ns() - member->prepared_ns;
-    report.busy_ns = elapsed_ns > report.wait_ns ? elapsed_ns - report.wait_ns : 0;
+    sum->busy_ns = elapsed_ns > sum->idle_ns ? elapsed_ns - sum->idle_ns : 0;
     if (member->task != NULL)
-        join_task_result(member->task, &report.sum);
+        join_task_result(member->task, &sum->task);
     const uint64_t *sent =
         member->task != NULL ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
     const uint64_t *received =
@@ -427,7 +427,7 @@ void crew_command_quit(struct shuffle_worker *worker, void *argument)
  * by connections that were forbidden to give zero-copy up. */
 static void member_learn(const struct crew_member *member)
 {
-    const struct net_counters *counters = &member->report.counters;
+    const struct net_counters *counters = &member->report.sum.counters;
     struct net_experience *experience = &member->crew->experience;
     const uint32_t options = member->engine_choice.options;
     pthread_mutex_lock(&member->crew->lock);

@@ -5,10 +5,7 @@
 #include "cluster/protocol/codec_wire.h"
 #include "cluster/protocol/millrace.pb-c.h"
 
-enum {
-    COUNTERS = sizeof(struct net_counters) / sizeof(uint64_t),
-    SPANS = sizeof(struct cluster_spans) / sizeof(double)
-};
+enum { SPANS = sizeof(struct cluster_spans) / sizeof(double) };
 
 Wire__Error *wire_put_error(struct wire_scratch *scratch, const struct base_error *error)
 {
@@ -33,29 +30,23 @@ void wire_get_error(struct wire_reader *reader, const Wire__Error *wire, struct 
     free(text);
 }
 
-static uint64_t *put_counters(struct wire_scratch *scratch, const struct net_counters *counters)
+static uint64_t *put_measures(struct wire_scratch *scratch, const struct cluster_measures *measures)
 {
-    uint64_t *values = wire_take(scratch, COUNTERS, sizeof *values);
-    if (!values)
-        return NULL;
-    size_t i = 0;
-#define X(name) values[i++] = counters->name;
-    NET_COUNTER_LIST(X)
-#undef X
+    uint64_t *values = wire_take(scratch, CLUSTER_MEASURES, sizeof *values);
+    for (uint32_t i = 0; values && i < CLUSTER_MEASURES; i++)
+        values[i] = cluster_measure_get(measures, i);
     return values;
 }
 
-static void get_counters(struct wire_reader *reader, const uint64_t *values, size_t count,
-                         struct net_counters *counters)
+static void get_measures(struct wire_reader *reader, const uint64_t *values, size_t count,
+                         struct cluster_measures *measures)
 {
-    if (count != COUNTERS) {
-        wire_refuse(reader, BASE_PROTOCOL, "%zu counters, expected %d", count, COUNTERS);
+    if (count != CLUSTER_MEASURES) {
+        wire_refuse(reader, BASE_PROTOCOL, "%zu measures, expected %d", count, CLUSTER_MEASURES);
         return;
     }
-    size_t i = 0;
-#define X(name) counters->name = values[i++];
-    NET_COUNTER_LIST(X)
-#undef X
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++)
+        cluster_measure_set(measures, i, values[i]);
 }
 
 static Wire__SocketFacts *put_facts(struct wire_scratch *scratch, const struct net_socket_facts *facts)
@@ -113,47 +104,10 @@ static void get_facts(struct wire_reader *reader, const Wire__SocketFacts *wire,
         facts->offload[i] = (enum net_offload)wire_below(reader, "offload", wire->offload[i], NET_OFFLOAD_COUNT);
 }
 
-/* X(where in struct cluster_work): the order on the wire. */
-#define STEP_VALUE_LIST(X)                                                                                             \
-    X(sum.rows)                                                                                                        \
-    X(sum.checksum)                                                                                                    \
-    X(sum.output_bytes)                                                                                                \
-    X(sum.rows_scanned[0])                                                                                             \
-    X(sum.rows_scanned[1])                                                                                             \
-    X(sum.input_bytes[0])                                                                                              \
-    X(sum.input_bytes[1])                                                                                              \
-    X(sum.rows_received)                                                                                               \
-    X(sum.table_rows)                                                                                                  \
-    X(sum.table_bytes)                                                                                                 \
-    X(sum.scan_begin_ns)                                                                                               \
-    X(sum.stream_end_ns)                                                                                               \
-    X(sum.rows_cut)                                                                                                    \
-    X(sum.stitched_bytes)                                                                                              \
-    X(sum.joined_bytes)                                                                                                \
-    X(sum.table_copied_bytes)                                                                                          \
-    X(sum.stalls_frame)                                                                                                \
-    X(sum.stalls_output)                                                                                               \
-    X(sum.stalls_input)                                                                                                \
-    X(cpu_user_ns)                                                                                                     \
-    X(cpu_system_ns)                                                                                                   \
-    X(busy_ns)                                                                                                         \
-    X(wait_ns)                                                                                                         \
-    X(switches_voluntary)                                                                                              \
-    X(switches_involuntary)                                                                                            \
-    X(iowq_workers)                                                                                                    \
-    X(peak_memory_bytes)
-
-enum {
-#define X(where) +1
-    STEP_VALUES = 0 STEP_VALUE_LIST(X)
-#undef X
-};
-
 Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_step *step)
 {
     Wire__Step *wire = wire_take(scratch, 1, sizeof *wire);
-    uint64_t *values = wire_take(scratch, STEP_VALUES, sizeof *values);
-    if (!wire || !values)
+    if (!wire)
         return NULL;
     wire__step__init(wire);
     wire->step = step->step;
@@ -162,14 +116,8 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
     wire->right = wire_put_rejects(scratch, step->rejects[1]);
     if (!step->has_report)
         return wire;
-    size_t i = 0;
-#define X(where) values[i++] = step->report.where;
-    STEP_VALUE_LIST(X)
-#undef X
-    wire->value = values;
-    wire->n_value = STEP_VALUES;
-    wire->counter = put_counters(scratch, &step->report.counters);
-    wire->n_counter = COUNTERS;
+    wire->measure = put_measures(scratch, &step->report.sum);
+    wire->n_measure = CLUSTER_MEASURES;
     wire->sent_bytes = step->sent_bytes;
     wire->received_bytes = step->received_bytes;
     wire->n_sent_bytes = wire->n_received_bytes = step->node_count;
@@ -189,15 +137,12 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     wire_get_rejects(reader, wire->right, &step->rejects[1]);
     if (!step->has_report || reader->failed)
         return;
-    if (wire->n_value != STEP_VALUES || wire->n_sent_bytes != wire->n_received_bytes) {
-        wire_refuse(reader, BASE_PROTOCOL, "a node's report of %zu values", wire->n_value);
+    if (wire->n_sent_bytes != wire->n_received_bytes) {
+        wire_refuse(reader, BASE_PROTOCOL, "bytes sent to %zu nodes and received from %zu", wire->n_sent_bytes,
+                    wire->n_received_bytes);
         return;
     }
-    size_t i = 0;
-#define X(where) step->report.where = wire->value[i++];
-    STEP_VALUE_LIST(X)
-#undef X
-    get_counters(reader, wire->counter, wire->n_counter, &step->report.counters);
+    get_measures(reader, wire->measure, wire->n_measure, &step->report.sum);
     step->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     step->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     step->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
@@ -213,33 +158,6 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
     memcpy(step->received_bytes, wire->received_bytes, nodes * sizeof(uint64_t));
 }
 
-/* X(name): what travels of a node's report as it is. */
-#define NODE_REPORT_LIST(X)                                                                                            \
-    X(workers)                                                                                                         \
-    X(rows)                                                                                                            \
-    X(rows_scanned)                                                                                                    \
-    X(bytes_sent)                                                                                                      \
-    X(bytes_received)                                                                                                  \
-    X(table_rows)                                                                                                      \
-    X(rows_cut)                                                                                                        \
-    X(stitched_bytes)                                                                                                  \
-    X(joined_bytes)                                                                                                    \
-    X(table_copied_bytes)                                                                                              \
-    X(table_bytes)                                                                                                     \
-    X(exchange_seconds)                                                                                                \
-    X(cpu_user_seconds)                                                                                                \
-    X(cpu_system_seconds)                                                                                              \
-    X(busy_seconds)                                                                                                    \
-    X(wait_seconds)                                                                                                    \
-    X(peak_memory_bytes)                                                                                               \
-    X(memory_bytes)                                                                                                    \
-    X(stalls_frame)                                                                                                    \
-    X(stalls_output)                                                                                                   \
-    X(stalls_input)                                                                                                    \
-    X(switches_voluntary)                                                                                              \
-    X(switches_involuntary)                                                                                            \
-    X(iowq_workers)
-
 static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const struct cluster_report *report)
 {
     Wire__NodeReport **list = wire_take(scratch, report->node_count, sizeof(Wire__NodeReport *));
@@ -250,41 +168,15 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
         wire__node_report__init(&item[i]);
         item[i].name = wire_bytes(report->node[i].name);
         item[i].engine_decision = wire_bytes(report->node[i].engine_decision);
-        item[i].counter = put_counters(scratch, &report->node[i].counters);
-        item[i].n_counter = COUNTERS;
+        item[i].workers = report->node[i].workers;
+        item[i].memory_bytes = report->node[i].memory_bytes;
+        item[i].measure = put_measures(scratch, &report->node[i].sum);
+        item[i].n_measure = CLUSTER_MEASURES;
         item[i].socket = put_facts(scratch, &report->node[i].facts);
-#define X(field) item[i].field = report->node[i].field;
-        NODE_REPORT_LIST(X)
-#undef X
         list[i] = &item[i];
     }
     return list;
 }
-
-/* X(name): what travels of a report as it is, both ways. */
-#define REPORT_LIST(X)                                                                                                 \
-    X(rows)                                                                                                            \
-    X(checksum)                                                                                                        \
-    X(output_bytes)                                                                                                    \
-    X(seconds)                                                                                                         \
-    X(exchange_seconds)                                                                                                \
-    X(rows_scanned)                                                                                                    \
-    X(input_bytes)                                                                                                     \
-    X(bytes_sent)                                                                                                      \
-    X(bytes_received)                                                                                                  \
-    X(table_rows)                                                                                                      \
-    X(rows_cut)                                                                                                        \
-    X(stitched_bytes)                                                                                                  \
-    X(joined_bytes)                                                                                                    \
-    X(table_copied_bytes)                                                                                              \
-    X(table_bytes)                                                                                                     \
-    X(cpu_user_seconds)                                                                                                \
-    X(cpu_system_seconds)                                                                                              \
-    X(switches_voluntary)                                                                                              \
-    X(switches_involuntary)                                                                                            \
-    X(iowq_workers)                                                                                                    \
-    X(peak_memory_bytes)                                                                                               \
-    X(workers)
 
 Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report)
 {
@@ -297,9 +189,10 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->bad_request = report->bad_request;
     wire->kind = report->kind;
     wire->build_side = report->build_side;
-#define X(name) wire->name = report->name;
-    REPORT_LIST(X)
-#undef X
+    wire->seconds = report->seconds;
+    wire->workers = report->workers;
+    wire->measure = put_measures(scratch, &report->sum);
+    wire->n_measure = CLUSTER_MEASURES;
     size_t i = 0;
 #define X(name) spans[i++] = report->spans.name##_seconds;
     CLUSTER_SPAN_LIST(X)
@@ -310,17 +203,12 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->features = wire_bytes(report->features);
     wire->engine_reason = wire_bytes(report->engine_reason);
     wire->verified = report->verified;
-    wire->bad_request = report->bad_request;
     wire->limit = report->limit;
     wire->limit_words = wire_bytes(report->limit_words);
-    wire->counter = put_counters(scratch, &report->counters);
-    wire->n_counter = COUNTERS;
     wire->node = put_node_reports(scratch, report);
     wire->n_node = report->node_count;
     wire->link = report->link;
     wire->n_link = (size_t)report->node_count * report->node_count;
-    wire->rows_side = (uint64_t *)(uintptr_t)report->rows_side;
-    wire->n_rows_side = 2;
     wire->skipped = wire_put_skipped(scratch, report->skipped);
     wire->n_skipped = 2;
     return wire;
@@ -334,11 +222,10 @@ static void get_node_reports(struct wire_reader *reader, const Wire__Report *wir
         report->node[i].name = wire_text(reader, "a node's name", wire->node[i]->name, CLUSTER_NAME_BYTES_MAX);
         report->node[i].engine_decision =
             wire_text(reader, "a node's decision", wire->node[i]->engine_decision, CLUSTER_TEXT_BYTES_MAX);
-        get_counters(reader, wire->node[i]->counter, wire->node[i]->n_counter, &report->node[i].counters);
+        report->node[i].workers = wire->node[i]->workers;
+        report->node[i].memory_bytes = wire->node[i]->memory_bytes;
+        get_measures(reader, wire->node[i]->measure, wire->node[i]->n_measure, &report->node[i].sum);
         get_facts(reader, wire->node[i]->socket, &report->node[i].facts);
-#define X(field) report->node[i].field = wire->node[i]->field;
-        NODE_REPORT_LIST(X)
-#undef X
     }
     const size_t links = (size_t)report->node_count * report->node_count;
     if (wire->n_link != links)
@@ -354,20 +241,18 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
     report->bad_request = wire->bad_request;
     report->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
     report->build_side = wire_below(reader, "build side", wire->build_side, 2);
-#define X(name) report->name = wire->name;
-    REPORT_LIST(X)
-#undef X
+    report->seconds = wire->seconds;
+    report->workers = wire->workers;
+    get_measures(reader, wire->measure, wire->n_measure, &report->sum);
     report->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     report->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     report->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
     report->verified = wire->verified;
-    report->bad_request = wire->bad_request;
     report->limit = (enum cluster_limit)wire_below(reader, "limit", wire->limit, CLUSTER_LIMIT_COUNT);
     report->limit_words = wire_text(reader, "limit's words", wire->limit_words, CLUSTER_TEXT_BYTES_MAX);
-    get_counters(reader, wire->counter, wire->n_counter, &report->counters);
     get_node_reports(reader, wire, report);
     wire_get_skipped(reader, wire->skipped, wire->n_skipped, report->skipped);
-    if (wire->n_span != SPANS || wire->n_rows_side != 2) {
+    if (wire->n_span != SPANS) {
         wire_refuse(reader, BASE_PROTOCOL, "%zu spans, expected %d", wire->n_span, SPANS);
         return;
     }
@@ -375,8 +260,6 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
 #define X(name) report->spans.name##_seconds = wire->span[i++];
     CLUSTER_SPAN_LIST(X)
 #undef X
-    report->rows_side[0] = wire->rows_side[0];
-    report->rows_side[1] = wire->rows_side[1];
 }
 
 Wire__Nodes *wire_put_nodes(struct wire_scratch *scratch, const struct cluster_nodes *nodes)

@@ -219,18 +219,8 @@ struct cluster_node_report {
     char *name;
     char *engine_decision; /* what its engine was made of and why; "" for a named rung */
     uint32_t workers;
-    uint64_t rows; /* result rows made there */
-    uint64_t rows_scanned;
-    uint64_t bytes_sent, bytes_received; /* payload over connections */
-    uint64_t table_rows, table_bytes;
-    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes; /* as join_task_result has them */
-    double exchange_seconds; /* first scan to last end of stream, on its own clock */
-    double cpu_user_seconds, cpu_system_seconds, busy_seconds, wait_seconds; /* sums over its workers */
-    uint64_t peak_memory_bytes, memory_bytes; /* memory_bytes: its budget, 0: unlimited */
-    uint64_t stalls_frame, stalls_output, stalls_input;
-    uint64_t switches_voluntary, switches_involuntary; /* context switches of its workers */
-    uint64_t iowq_workers;                             /* started by the kernel, as seen at the ends of passes */
-    struct net_counters counters;
+    uint64_t memory_bytes; /* its budget, 0: unlimited */
+    struct cluster_measures sum;
     struct net_socket_facts facts; /* of one of its connections */
 };
 
@@ -261,23 +251,13 @@ struct cluster_report {
         bad_request; /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
     enum join_job_kind kind;
     uint32_t build_side; /* 0 left, 1 right */
-    uint64_t rows, checksum, output_bytes;
-    double seconds;          /* from the moment the job began to run to its end, at the coordinator */
-    double exchange_seconds; /* the longest span of any node */
+    struct cluster_measures sum;
+    double seconds; /* from the moment the job began to run to its end, at the coordinator */
     struct cluster_spans spans;
-    char *engine, *features, *engine_reason;          /* what was used; reason "" unless io_uring was not to be had */
-    bool verified;                                    /* every payload byte was checked */
-    uint64_t rows_scanned, input_bytes, rows_side[2]; /* rows_side: scanned of left and right */
-    uint64_t bytes_sent, bytes_received;              /* payload that crossed a node boundary */
-    uint64_t table_rows, table_bytes;
-    uint64_t rows_cut, stitched_bytes, joined_bytes, table_copied_bytes; /* as join_task_result has them */
-    double cpu_user_seconds, cpu_system_seconds;
-    uint64_t switches_voluntary, switches_involuntary;
-    uint64_t iowq_workers;      /* summed over the nodes */
-    uint64_t peak_memory_bytes; /* the largest of any node */
+    char *engine, *features, *engine_reason; /* what was used; reason "" unless io_uring was not to be had */
+    bool verified;                           /* every payload byte was checked */
     enum cluster_limit limit;
     char *limit_words; /* a sentence that says why, with the node or link it shows at; "" when nothing ran */
-    struct net_counters counters;
     struct cluster_skipped skipped[2]; /* of left and right */
     uint32_t workers;
     uint32_t node_count;

@@ -24,21 +24,36 @@ static const char *end_word(enum base_status status)
     return status == BASE_OK ? "succeeded" : status == BASE_CANCELLED ? "cancelled" : "failed";
 }
 
-static json_t *make_counters(struct json_out *out, const struct net_counters *counters)
+/* The object that a measure's key "group.word" names, made when it is not there yet; *word is the key in it. */
+static json_t *group_of(struct json_out *out, json_t *object, const char *key, const char **word)
 {
-    json_t *object = json_object();
-#define X(name) json_out_put_count(out, object, #name, counters->name);
-    NET_COUNTER_LIST(X)
-#undef X
-    return object;
+    const char *dot = strchr(key, '.');
+    char group[64];
+    *word = dot ? dot + 1 : key;
+    if (!dot)
+        return object;
+    snprintf(group, sizeof group, "%.*s", (int)(dot - key), key);
+    if (!json_object_get(object, group))
+        json_out_put(out, object, group, json_object());
+    return json_object_get(object, group);
 }
 
-static json_t *make_switches(struct json_out *out, uint64_t voluntary, uint64_t involuntary)
+/* All measures of a job or of a node. */
+static void put_measures(struct json_out *out, json_t *object, const struct cluster_measures *measures,
+                         enum base_shown where)
 {
-    json_t *object = json_object();
-    json_out_put_count(out, object, "voluntary", voluntary);
-    json_out_put_count(out, object, "involuntary", involuntary);
-    return object;
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
+        const struct base_measure *measure = cluster_measure(i);
+        const uint64_t value = cluster_measure_get(measures, i);
+        const char *word;
+        if (!(measure->shown & where))
+            continue;
+        json_t *group = group_of(out, object, measure->key, &word);
+        if (measure->unit == BASE_UNIT_NS && group == object)
+            json_out_put_real(out, group, word, cluster_seconds(value));
+        else
+            json_out_put_count(out, group, word, value);
+    }
 }
 
 static json_t *make_socket(struct json_out *out, const struct net_socket_facts *facts)
@@ -65,51 +80,29 @@ static json_t *make_socket(struct json_out *out, const struct net_socket_facts *
 /* What a GiB that crossed a node boundary cost. */
 static json_t *make_per_gib(struct json_out *out, const struct cluster_report *report)
 {
-    const double gib = (double)report->bytes_sent / (1 << 30);
-    if (report->bytes_sent == 0)
+    const double gib = (double)report->sum.bytes_sent / (1 << 30);
+    if (report->sum.bytes_sent == 0)
         return json_null();
     json_t *object = json_object();
-    json_out_put_real(out, object, "enters", (double)report->counters.enters / gib);
-    json_out_put_real(out, object, "syscalls", (double)report->counters.syscalls / gib);
-    json_out_put_real(out, object, "completions", (double)report->counters.completions / gib);
-    json_out_put_real(out, object, "context_switches",
-                      (double)(report->switches_voluntary + report->switches_involuntary) / gib);
-    json_out_put_real(out, object, "cpu_user_s", report->cpu_user_seconds / gib);
-    json_out_put_real(out, object, "cpu_system_s", report->cpu_system_seconds / gib);
-    json_out_put_real(out, object, "zc_copied", (double)report->counters.zc_copied / gib);
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
+        const struct base_measure *measure = cluster_measure(i);
+        if (!measure->per_gib)
+            continue;
+        const uint64_t value = cluster_measure_get(&report->sum, i);
+        const double before = json_number_value(json_object_get(object, measure->per_gib));
+        const double here = measure->unit == BASE_UNIT_NS ? cluster_seconds(value) : (double)value;
+        json_out_put_real(out, object, measure->per_gib, before + here / gib);
+    }
     return object;
 }
 
 static json_t *make_node(struct json_out *out, const struct cluster_node_report *node)
 {
-    json_t *object = json_object(), *stalls = json_object();
+    json_t *object = json_object();
     json_out_put_text(out, object, "name", node->name);
     json_out_put_count(out, object, "workers", node->workers);
-    json_out_put_count(out, object, "rows", node->rows);
-    json_out_put_count(out, object, "rows_scanned", node->rows_scanned);
-    json_out_put_count(out, object, "bytes_sent", node->bytes_sent);
-    json_out_put_count(out, object, "bytes_received", node->bytes_received);
-    json_out_put_count(out, object, "table_rows", node->table_rows);
-    json_out_put_count(out, object, "table_bytes", node->table_bytes);
-    json_out_put_count(out, object, "rows_cut", node->rows_cut);
-    json_out_put_count(out, object, "stitched_bytes", node->stitched_bytes);
-    json_out_put_count(out, object, "joined_bytes", node->joined_bytes);
-    json_out_put_count(out, object, "table_copied_bytes", node->table_copied_bytes);
-    json_out_put_real(out, object, "seconds", node->exchange_seconds);
-    json_out_put_real(out, object, "cpu_user_seconds", node->cpu_user_seconds);
-    json_out_put_real(out, object, "cpu_system_seconds", node->cpu_system_seconds);
-    json_out_put_real(out, object, "busy_seconds", node->busy_seconds);
-    json_out_put_real(out, object, "wait_seconds", node->wait_seconds);
-    json_out_put_count(out, object, "peak_memory_bytes", node->peak_memory_bytes);
     json_out_put_count(out, object, "memory_bytes", node->memory_bytes);
-    json_out_put_count(out, stalls, "frame", node->stalls_frame);
-    json_out_put_count(out, stalls, "output", node->stalls_output);
-    json_out_put_count(out, stalls, "input", node->stalls_input);
-    json_out_put(out, object, "stalls", stalls);
-    json_out_put(out, object, "context_switches",
-                 make_switches(out, node->switches_voluntary, node->switches_involuntary));
-    json_out_put_count(out, object, "iowq_workers", node->iowq_workers);
-    json_out_put(out, object, "counters", make_counters(out, &node->counters));
+    put_measures(out, object, &node->sum, BASE_SHOWN_NODE);
     json_out_put(out, object, "socket", make_socket(out, &node->facts));
     json_out_put_text(out, object, "engine_decision", node->engine_decision);
     return object;
@@ -150,51 +143,31 @@ static json_t *make_skipped(struct json_out *out, const struct cluster_report *r
 static void put_result(struct json_out *out, json_t *object, const struct cluster_report *report, const char *folder)
 {
     char checksum[17];
-    snprintf(checksum, sizeof checksum, "%016llx", (unsigned long long)report->checksum);
-    json_out_put_count(out, object, "rows", report->rows);
+    snprintf(checksum, sizeof checksum, "%016" PRIx64, report->sum.task.checksum);
     json_out_put_text(out, object, "checksum", checksum);
     json_out_put(out, object, "out", folder ? json_out_text(folder) : json_null());
-    json_out_put_count(out, object, "output_bytes", report->output_bytes);
-    json_out_put_count(out, object, "rows_scanned", report->rows_scanned);
-    json_out_put_count(out, object, "rows_scanned_left", report->rows_side[0]);
-    json_out_put_count(out, object, "rows_scanned_right", report->rows_side[1]);
     json_out_put_count(out, object, "rows_skipped_left", report->skipped[0].count);
     json_out_put_count(out, object, "rows_skipped_right", report->skipped[1].count);
     json_out_put(out, object, "skipped", make_skipped(out, report));
-    json_out_put_count(out, object, "input_bytes", report->input_bytes);
     json_out_put_text(out, object, "build_side", side_word(report->build_side));
-    json_out_put_count(out, object, "table_rows", report->table_rows);
-    json_out_put_count(out, object, "table_bytes", report->table_bytes);
-    json_out_put_count(out, object, "rows_cut", report->rows_cut);
-    json_out_put_count(out, object, "stitched_bytes", report->stitched_bytes);
-    json_out_put_count(out, object, "joined_bytes", report->joined_bytes);
-    json_out_put_count(out, object, "table_copied_bytes", report->table_copied_bytes);
+    put_measures(out, object, &report->sum, BASE_SHOWN_JOB);
 }
 
 static void put_cost(struct json_out *out, json_t *object, const struct cluster_report *report)
 {
     json_t *spans = json_object(), *nodes = json_array();
     json_out_put_real(out, object, "seconds", report->seconds);
-    json_out_put_real(out, object, "exchange_seconds", report->exchange_seconds);
+    json_out_put_real(out, object, "exchange_seconds", cluster_seconds(report->sum.exchange_ns));
 #define X(name) json_out_put_real(out, spans, #name, report->spans.name##_seconds);
     CLUSTER_SPAN_LIST(X)
 #undef X
     json_out_put(out, object, "spans", spans);
-    json_out_put_count(out, object, "bytes_sent", report->bytes_sent);
-    json_out_put_count(out, object, "bytes_received", report->bytes_received);
-    json_out_put_real(out, object, "cpu_user_seconds", report->cpu_user_seconds);
-    json_out_put_real(out, object, "cpu_system_seconds", report->cpu_system_seconds);
-    json_out_put_count(out, object, "peak_memory_bytes", report->peak_memory_bytes);
     json_out_put_text(out, object, "limit", cluster_limit_words(report->limit));
     json_out_put_text(out, object, "limit_reason", report->limit_words);
     json_out_put_text(out, object, "engine", report->engine);
     json_out_put(out, object, "features", json_out_words(out, report->features));
     json_out_put_text(out, object, "engine_reason", report->engine_reason);
     json_out_put_bool(out, object, "verified", report->verified);
-    json_out_put(out, object, "counters", make_counters(out, &report->counters));
-    json_out_put(out, object, "context_switches",
-                 make_switches(out, report->switches_voluntary, report->switches_involuntary));
-    json_out_put_count(out, object, "iowq_workers", report->iowq_workers);
     json_out_put(out, object, "per_gib", make_per_gib(out, report));
     json_out_put_count(out, object, "workers", report->workers);
     for (uint32_t i = 0; i < report->node_count; i++)

@@ -124,7 +124,7 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
 {
     uint32_t slow = 0, from = 0, into = 1;
     for (uint32_t i = 0; i < report->node_count; i++) {
-        if (report->node[i].exchange_seconds > report->node[slow].exchange_seconds)
+        if (report->node[i].sum.exchange_ns > report->node[slow].sum.exchange_ns)
             slow = i;
         for (uint32_t k = 0; k < report->node_count; k++)
             if (i != k && link_bytes(report, i, k) > link_bytes(report, from, into)) {
@@ -133,9 +133,10 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
             }
     }
     char seconds[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES], rate[REPORT_NUMBER_BYTES];
-    report_format_seconds(report->node[slow].exchange_seconds, seconds);
+    report_format_seconds(cluster_seconds(report->node[slow].sum.exchange_ns), seconds);
     report_format_bytes((double)link_bytes(report, from, into), bytes);
-    report_format_bytes(ratio((double)link_bytes(report, from, into), report->node[from].exchange_seconds), rate);
+    report_format_bytes(
+        ratio((double)link_bytes(report, from, into), cluster_seconds(report->node[from].sum.exchange_ns)), rate);
     fprintf(to, "slowest   node %s (%s); fullest link %s to %s (%s, %s/s)\n", report->node[slow].name, seconds,
             report->node[from].name, report->node[into].name, bytes, rate);
 }
@@ -166,21 +167,21 @@ static void print_skipped(const struct cluster_report *report, FILE *to)
 static void print_result(const struct cluster_report *report, uint64_t job, const char *out, FILE *to)
 {
     char rows[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES];
-    report_format_exact(report->rows, rows);
+    report_format_exact(report->sum.task.rows, rows);
     fprintf(to, "rows      %s\n", rows);
-    if (report->kind == JOIN_JOB_SHUFFLE && report->table_rows > 0)
+    if (report->kind == JOIN_JOB_SHUFFLE && report->sum.task.table_rows > 0)
         fputs("checksum  none: the rows went into tables\n", to);
     else
-        fprintf(to, "checksum  %016" PRIx64 "\n", report->checksum);
+        fprintf(to, "checksum  %016" PRIx64 "\n", report->sum.task.checksum);
     if (out) {
-        report_format_bytes((double)report->output_bytes, bytes);
+        report_format_bytes((double)report->sum.task.output_bytes, bytes);
         fprintf(to, "output    %s (%s)\n", base_shown(out), bytes);
     }
-    report_format_bytes((double)report->table_bytes, bytes);
-    report_format_exact(report->table_rows, rows);
+    report_format_bytes((double)report->sum.task.table_bytes, bytes);
+    report_format_exact(report->sum.task.table_rows, rows);
     fprintf(to, "job       %" PRIu64 ", on %u node%s with %u worker%s", job, report->node_count,
             report->node_count == 1 ? "" : "s", report->workers, report->workers == 1 ? "" : "s");
-    if (report->table_rows > 0)
+    if (report->sum.task.table_rows > 0)
         fprintf(to, "; table of the %s side: %s rows, %s",
                 report->kind == JOIN_JOB_SHUFFLE ? "only"
                 : report->build_side == 0        ? "left"
@@ -194,13 +195,13 @@ static void print_time(const struct cluster_report *report, FILE *to)
     char whole[REPORT_NUMBER_BYTES], exchange[REPORT_NUMBER_BYTES], user[REPORT_NUMBER_BYTES],
         kernel[REPORT_NUMBER_BYTES], rate[REPORT_NUMBER_BYTES], rows[REPORT_NUMBER_BYTES], sent[REPORT_NUMBER_BYTES];
     report_format_seconds(report->seconds, whole);
-    report_format_seconds(report->exchange_seconds, exchange);
-    report_format_seconds(report->cpu_user_seconds, user);
-    report_format_seconds(report->cpu_system_seconds, kernel);
+    report_format_seconds(cluster_seconds(report->sum.exchange_ns), exchange);
+    report_format_seconds(cluster_seconds(report->sum.cpu_user_ns), user);
+    report_format_seconds(cluster_seconds(report->sum.cpu_system_ns), kernel);
     fprintf(to, "time      %s, of which moving rows %s; CPU %s user, %s kernel\n", whole, exchange, user, kernel);
-    report_format_count(ratio((double)report->rows_scanned, report->exchange_seconds), rows);
-    report_format_bytes((double)report->bytes_sent, sent);
-    report_format_bytes(ratio((double)report->bytes_sent, report->exchange_seconds), rate);
+    report_format_count(ratio((double)report->sum.task.rows_scanned, cluster_seconds(report->sum.exchange_ns)), rows);
+    report_format_bytes((double)report->sum.bytes_sent, sent);
+    report_format_bytes(ratio((double)report->sum.bytes_sent, cluster_seconds(report->sum.exchange_ns)), rate);
     fprintf(to, "rate      %s rows/s scanned; %s between nodes at %s/s\n", rows, sent, rate);
 }
 
@@ -261,17 +262,17 @@ static void print_sockets(const struct cluster_report *report, FILE *to)
 /* What moving a GiB between nodes took: of less than a MiB it would be what starting took, times thousands. */
 static void print_cost(const struct cluster_report *report, FILE *to)
 {
-    const double gib = (double)report->bytes_sent / (1 << 30);
+    const double gib = (double)report->sum.bytes_sent / (1 << 30);
     char calls[REPORT_NUMBER_BYTES], completions[REPORT_NUMBER_BYTES], switches[REPORT_NUMBER_BYTES];
-    if (report->bytes_sent < 1 << 20)
+    if (report->sum.bytes_sent < 1 << 20)
         return;
-    report_format_count((double)report->counters.syscalls / gib, calls);
-    report_format_count((double)report->counters.completions / gib, completions);
-    report_format_count((double)(report->switches_voluntary + report->switches_involuntary) / gib, switches);
+    report_format_count((double)report->sum.counters.syscalls / gib, calls);
+    report_format_count((double)report->sum.counters.completions / gib, completions);
+    report_format_count((double)(report->sum.switches_voluntary + report->sum.switches_involuntary) / gib, switches);
     fprintf(to, "cost      per GiB between nodes: %s system calls, %s completions, %s context switches", calls,
             completions, switches);
-    if (report->iowq_workers > 0)
-        fprintf(to, "; %" PRIu64 " io-wq worker%s", report->iowq_workers, report->iowq_workers == 1 ? "" : "s");
+    if (report->sum.iowq_workers > 0)
+        fprintf(to, "; %" PRIu64 " io-wq worker%s", report->sum.iowq_workers, report->sum.iowq_workers == 1 ? "" : "s");
     fputc('\n', to);
 }
 
@@ -310,7 +311,7 @@ static void print_engine(const struct cluster_report *report, FILE *to)
     fputs(report->verified ? "; every payload byte checked" : "; checked by sequence, length and totals", to);
     if (*report->engine_reason)
         fprintf(to, "; %s", report->engine_reason);
-    const struct net_counters *counters = &report->counters;
+    const struct net_counters *counters = &report->sum.counters;
     if (counters->zc_off > 0)
         fprintf(to, "; zero-copy send switched off on %llu connections: %s", (unsigned long long)counters->zc_off,
                 counters->zc_copied > 0 ? "the kernel copies on this path (loopback, veth, ...)"

@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/measure.h"
 #include "base/memory/memory.h"
 #include "base/status.h"
 #include "net/engine/address.h"
@@ -128,35 +129,42 @@ struct net_event {
     uint64_t bytes;
 };
 
-/* X(name): counters an engine keeps, since it was opened. */
+/* What an engine counts since it was opened (base/measure.h). */
 #define NET_COUNTER_LIST(X)                                                                                            \
-    X(enters)      /* system calls that submit, reap or wait */                                                        \
-    X(syscalls)    /* all system calls of the data path, enters included */                                            \
-    X(completions) /* CQEs, or ready events */                                                                         \
-    X(waits)       /* polls that blocked */                                                                            \
-    X(wait_ns)     /* time spent blocked */                                                                            \
-    X(wakeups)     /* NET_EVENT_WOKEN delivered */                                                                     \
-    X(receives)    /* chunks delivered */                                                                              \
-    X(received_bytes)                                                                                                  \
-    X(receive_starved)   /* ENOBUFS, or a readable socket without a free chunk */                                      \
-    X(zc_receives)       /* chunks delivered without a copy to user memory */                                          \
-    X(zc_receive_copied) /* of these, copied by the kernel for want of a card */                                       \
-    X(zc_receive_flushes)                                                                                              \
-    X(receive_rearms)                                                                                                  \
-    X(sends)                                                                                                           \
-    X(sent_bytes)                                                                                                      \
-    X(short_sends)                                                                                                     \
-    X(zc_sends)  /* made without a copy, as far as we are concerned */                                                 \
-    X(zc_copied) /* of these, copied by the kernel all the same */                                                     \
-    X(zc_off)    /* connections that gave it up */                                                                     \
-    X(file_reads)                                                                                                      \
-    X(file_writes)                                                                                                     \
-    X(stale_completions)
+    X(enters, COUNT, SUM, SUM, BOTH, "counters.enters", "enters", "calls that submit, reap or wait")                   \
+    X(syscalls, COUNT, SUM, SUM, BOTH, "counters.syscalls", "syscalls",                                                \
+      "system calls of the data path, enters included")                                                                \
+    X(completions, COUNT, SUM, SUM, BOTH, "counters.completions", "completions",                                       \
+      "completions of io_uring, or ready events of epoll")                                                             \
+    X(waits, COUNT, SUM, SUM, BOTH, "counters.waits", NULL, "waits for an event that blocked")                         \
+    X(wait_ns, NS, SUM, SUM, BOTH, "counters.wait_ns", NULL, "time spent in them, in nanoseconds")                     \
+    X(wakeups, COUNT, SUM, SUM, BOTH, "counters.wakeups", NULL, "times another thread woke the worker")                \
+    X(receives, COUNT, SUM, SUM, BOTH, "counters.receives", NULL, "receive chunks that came")                          \
+    X(received_bytes, BYTES, SUM, SUM, BOTH, "counters.received_bytes", NULL, "bytes in them")                         \
+    X(receive_starved, COUNT, SUM, SUM, BOTH, "counters.receive_starved", NULL,                                        \
+      "times a socket had bytes and no receive chunk was free")                                                        \
+    X(zc_receives, COUNT, SUM, SUM, BOTH, "counters.zc_receives", NULL,                                                \
+      "receive chunks that were not copied to user memory")                                                            \
+    X(zc_receive_copied, COUNT, SUM, SUM, BOTH, "counters.zc_receive_copied", NULL,                                    \
+      "of these, copied by the kernel for want of a card")                                                             \
+    X(zc_receive_flushes, COUNT, SUM, SUM, BOTH, "counters.zc_receive_flushes", NULL,                                  \
+      "times chunks went back to the card by a system call")                                                           \
+    X(receive_rearms, COUNT, SUM, SUM, BOTH, "counters.receive_rearms", NULL,                                          \
+      "times a multishot receive had to be started again")                                                             \
+    X(sends, COUNT, SUM, SUM, BOTH, "counters.sends", NULL, "sends that ended")                                        \
+    X(sent_bytes, BYTES, SUM, SUM, BOTH, "counters.sent_bytes", NULL, "bytes in them")                                 \
+    X(short_sends, COUNT, SUM, SUM, BOTH, "counters.short_sends", NULL, "sends that took a part only, and went on")    \
+    X(zc_sends, COUNT, SUM, SUM, BOTH, "counters.zc_sends", NULL, "sends that were asked for without a copy")          \
+    X(zc_copied, COUNT, SUM, SUM, BOTH, "counters.zc_copied", "zc_copied",                                             \
+      "of these, copied by the kernel all the same")                                                                   \
+    X(zc_off, COUNT, SUM, SUM, BOTH, "counters.zc_off", NULL, "connections that gave up zero-copy sends")              \
+    X(file_reads, COUNT, SUM, SUM, BOTH, "counters.file_reads", NULL, "reads of files")                                \
+    X(file_writes, COUNT, SUM, SUM, BOTH, "counters.file_writes", NULL, "writes of files")                             \
+    X(stale_completions, COUNT, SUM, SUM, BOTH, "counters.stale_completions", NULL,                                    \
+      "completions of sockets that were closed before")
 
 struct net_counters {
-#define X(name) uint64_t name;
-    NET_COUNTER_LIST(X)
-#undef X
+    NET_COUNTER_LIST(BASE_MEASURE_FIELD)
 };
 
 /* Makes the calling thread the owner. */

@@ -2,6 +2,7 @@
 #ifndef MILLRACE_SHUFFLE_FRAMES_EXCHANGE_TYPES_H
 #define MILLRACE_SHUFFLE_FRAMES_EXCHANGE_TYPES_H
 
+#include "base/measure.h"
 #include "base/memory/memory.h"
 #include "shuffle/frames/frame.h"
 #include "shuffle/frames/sink.h"
@@ -22,23 +23,23 @@ struct shuffle_exchange_config {
     struct shuffle_sink *sink;           /* borrowed */
 };
 
-/* X(name): counters. */
+/* What an exchange counts (base/measure.h). */
 #define SHUFFLE_EXCHANGE_COUNTER_LIST(X)                                                                               \
-    X(rows_out)  /* appended, own rows included */                                                                     \
-    X(rows_in)   /* given to the sink, own rows included */                                                            \
-    X(rows_self) /* of these, by a call */                                                                             \
-    X(frames_out)                                                                                                      \
-    X(frames_in)                                                                                                       \
-    X(rows_stitched)  /* cut by a chunk's edge */                                                                      \
-    X(stitched_bytes) /* of these, copied to make them, or their keys, whole */                                        \
-    X(joined_bytes)   /* of these, copied because the sink wanted a value that was cut */                              \
-    X(stalls_frame)   /* append said BUSY for want of a frame */                                                       \
-    X(stalls_sink)    /* a sink said BUSY */
+    X(rows_out, ROWS, SUM, SUM, NEVER, NULL, NULL, "rows appended to an exchange, own rows included")                  \
+    X(rows_in, ROWS, SUM, SUM, NEVER, NULL, NULL, "rows given to a sink, own rows included")                           \
+    X(rows_self, ROWS, SUM, SUM, NEVER, NULL, NULL, "of these, by a call")                                             \
+    X(frames_out, COUNT, SUM, SUM, NEVER, NULL, NULL, "frames sent")                                                   \
+    X(frames_in, COUNT, SUM, SUM, NEVER, NULL, NULL, "frames received")                                                \
+    X(rows_cut, ROWS, SUM, SUM, BOTH, "rows_cut", NULL, "received rows that the edge of a receive chunk cut")          \
+    X(stitched_bytes, BYTES, SUM, SUM, BOTH, "stitched_bytes", NULL,                                                   \
+      "bytes copied to make them, or only their keys, whole")                                                          \
+    X(joined_bytes, BYTES, SUM, SUM, BOTH, "joined_bytes", NULL,                                                       \
+      "bytes copied because a selected value of theirs was cut")                                                       \
+    X(stalls_frame, COUNT, SUM, SUM, NODE, "stalls.frame", NULL, "times a scan waited for a free frame")               \
+    X(stalls_sink, COUNT, SUM, SUM, NEVER, NULL, NULL, "times a sink had no room")
 
 struct shuffle_exchange_counters {
-#define X(name) uint64_t name;
-    SHUFFLE_EXCHANGE_COUNTER_LIST(X)
-#undef X
+    SHUFFLE_EXCHANGE_COUNTER_LIST(BASE_MEASURE_FIELD)
 };
 
 #endif

@@ -162,7 +162,7 @@ static enum base_status cut_row_begin(struct shuffle_inlet *inlet, struct base_e
     const uint8_t *at = shuffle_inlet_piece(inlet, &left);
     if (head > inlet->payload_left)
         return shuffle_inlet_misfit(inlet, error);
-    inlet->exchange->counters.rows_stitched++;
+    inlet->exchange->counters.rows_cut++;
     inlet->cutting = false;
     if (exchange->row_bytes)
         return stitch_size(inlet, head, error);

@@ -15,7 +15,7 @@ LIBRARY = re.compile(
 # Of this tree: the step itself, the messages as plain structs, and what floors below reckon without looking at the world.
 OWN = re.compile(
     r"coordinator_\w+$"
-    r"|cluster_(bisect|decision|limit|message|phase|work)\w*$"
+    r"|cluster_(bisect|decision|limit|measure|message|phase|work)\w*$"
     r"|base_(assert_failed|build_id|error_\w+|status_\w+|random_(seed|next|below))$"
     r"|join_plan_\w+$"
     r"|shuffle_(publish_name|rejects_merge|survey_apply|schema_\w+|relation_(cut|free|needs_survey|parse))$"

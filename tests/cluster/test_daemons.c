@@ -233,7 +233,7 @@ static void run_good_join(void)
     run(&request, &message);
     if (message.report.error.status != BASE_OK)
         fail_msg("%s", message.report.error.text);
-    assert_int_equal(message.report.rows, 1000);
+    assert_int_equal(message.report.sum.task.rows, 1000);
     cluster_message_free(&message);
 }
 
@@ -342,7 +342,7 @@ static void test_output(void **state)
     struct cluster_message message;
     run(&request, &message);
     assert_int_equal(message.report.error.status, BASE_OK);
-    assert_int_equal(message.report.rows, 10000);
+    assert_int_equal(message.report.sum.task.rows, 10000);
     cluster_message_free(&message);
     assert_int_equal(count_files(out, "part-"), 2 * NODES);
     assert_int_equal(count_files(out, "."), 2); /* no attempts, no marker: "." and ".." only */

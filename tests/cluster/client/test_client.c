@@ -81,7 +81,7 @@ static void say_report(struct cluster_link *link, enum base_status status, const
     char empty[] = "";
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_REPORT, .job = 7};
     message.report = (struct cluster_report){
-        .rows = 42, .engine = empty, .features = empty, .engine_reason = empty, .limit_words = empty};
+        .sum.task.rows = 42, .engine = empty, .features = empty, .engine_reason = empty, .limit_words = empty};
     if (status != BASE_OK)
         base_error_set(&message.report.error, status, "%s", text);
     say(link, &message);
@@ -160,7 +160,7 @@ static void a_job_ends_with_its_report(void **state)
     assert_int_equal(run(&server, &report, &error), BASE_OK);
     assert_int_equal(report.kind, CLUSTER_MESSAGE_REPORT);
     assert_int_equal(report.job, 7);
-    assert_int_equal(report.report.rows, 42);
+    assert_int_equal(report.report.sum.task.rows, 42);
     cluster_message_free(&report);
     assert_string_equal(server.seen_on, "a=b");
     stop(&server);
@@ -404,7 +404,7 @@ static void a_long_job_is_waited_for(void **state)
     struct base_error error;
     start(&server, long_script);
     assert_int_equal(run(&server, &report, &error), BASE_OK);
-    assert_int_equal(report.report.rows, 42);
+    assert_int_equal(report.report.sum.task.rows, 42);
     cluster_message_free(&report);
     stop(&server);
 }

@@ -230,7 +230,8 @@ static void say_step(struct rig *rig, uint32_t node, enum join_step step_reached
         message.step.has_report = true;
         message.step.node_count = self->number;
         message.step.sent_bytes = message.step.received_bytes = bytes;
-        message.step.report.sum.rows = 10;
+        message.step.report.sum.task.rows = 10;
+        message.step.report.sum.bytes_sent = message.step.report.sum.bytes_received = 7;
         message.step.engine = message.step.features = message.step.engine_reason = "";
         bytes[0] = 7;
     }
@@ -410,7 +411,7 @@ static void on_release(struct rig *rig, uint32_t node, const struct cluster_mess
         closed.step.has_report = true;
         closed.step.node_count = self->number;
         closed.step.sent_bytes = closed.step.received_bytes = bytes;
-        closed.step.report.sum.rows_scanned[0] = RIG_ROWS_SCANNED;
+        closed.step.report.sum.task.rows_scanned = RIG_ROWS_SCANNED;
         closed.step.engine = closed.step.features = closed.step.engine_reason = "";
     }
     if (self->job == message->job)

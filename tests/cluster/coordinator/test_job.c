@@ -20,12 +20,12 @@ static void a_join_lends_every_morsel_to_one_node(void **state)
     struct rig_client *client = rig_submit(rig, &submit);
     assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_OK);
     const struct cluster_report *report = &client->report.report;
-    assert_int_equal(report->rows, 60);
+    assert_int_equal(report->sum.task.rows, 60);
     assert_int_equal(report->node_count, 6);
     assert_int_equal(report->workers, 6);
     assert_string_equal(report->node[5].name, "n6");
     assert_int_equal(report->link[5 * 6 + 0], 7);
-    assert_int_equal(report->bytes_sent, 6 * 7);
+    assert_int_equal(report->sum.bytes_sent, 6 * 7);
     assert_int_equal(rig->recorded, 0);
     /* Every morsel was lent to exactly one node, and no node had all. */
     const uint64_t count[2] = {48, 80};
@@ -137,7 +137,7 @@ static void a_node_fails_in_every_phase(void **state)
         assert_int_equal(scene_await(rig, client, bound_ns + 100 * BASE_NS_PER_MS), BASE_NO_SPACE);
         scene_says(client, "n2");
         if (scene_phases[i] == CLUSTER_MESSAGE_START) /* what was done until then is told */
-            assert_int_equal(client->report.report.rows_scanned, 4 * RIG_ROWS_SCANNED);
+            assert_int_equal(client->report.report.sum.task.rows_scanned, 4 * RIG_ROWS_SCANNED);
         rig_run(rig, 5 * BASE_NS_PER_MS);
         scene_all_free(rig);
         memset(rig->node[1].fail_at, 0, sizeof rig->node[1].fail_at);

@@ -21,19 +21,22 @@ static struct cluster_report quiet(void)
     memset(links, 0, sizeof links);
     for (int i = 0; i < 3; i++)
         nodes[i] = (struct cluster_node_report){
-            .name = names[i], .workers = 2, .exchange_seconds = 1, .busy_seconds = 0.2, .wait_seconds = 1.8};
+            .name = names[i],
+            .workers = 2,
+            .sum = {.exchange_ns = BASE_NS_PER_S, .busy_ns = BASE_NS_PER_S / 5, .idle_ns = 9 * BASE_NS_PER_S / 5}};
     return (struct cluster_report){
-        .exchange_seconds = 1, .node_count = 3, .node = nodes, .link = links, .limit_words = ""};
+        .sum.exchange_ns = BASE_NS_PER_S, .node_count = 3, .node = nodes, .link = links, .limit_words = ""};
 }
 
 static void set_cpu(struct cluster_report *report, int node, double user, double system)
 {
-    nodes[node].cpu_user_seconds = user;
-    nodes[node].cpu_system_seconds = system;
-    nodes[node].busy_seconds = user + system;
-    nodes[node].wait_seconds = 2 - user - system;
-    report->cpu_user_seconds += user;
-    report->cpu_system_seconds += system;
+    struct cluster_measures *sum = &nodes[node].sum;
+    sum->cpu_user_ns = (uint64_t)(user * 1e9);
+    sum->cpu_system_ns = (uint64_t)(system * 1e9);
+    sum->busy_ns = sum->cpu_user_ns + sum->cpu_system_ns;
+    sum->idle_ns = 2 * BASE_NS_PER_S - sum->busy_ns;
+    report->sum.cpu_user_ns += sum->cpu_user_ns;
+    report->sum.cpu_system_ns += sum->cpu_system_ns;
 }
 
 static void assert_limit(const struct cluster_report *report, enum cluster_limit limit, const char *words)
@@ -62,7 +65,7 @@ static void test_skew(void **state)
     (void)state;
     struct cluster_report report = quiet();
     set_cpu(&report, 0, 0.2, 0.1);
-    set_cpu(&report, 1, 1.6, 0.2);
+    set_cpu(&report, 1, 1.6, 0.1);
     set_cpu(&report, 2, 0.2, 0.1);
     assert_limit(&report, CLUSTER_LIMIT_SKEW, "n2 had 2.2 times");
 }
@@ -71,15 +74,15 @@ static void test_waits(void **state)
 {
     (void)state;
     struct cluster_report report = quiet();
-    report.bytes_sent = 1 << 30;
+    report.sum.bytes_sent = 1 << 30;
     links[1 * 3 + 2] = 1 << 30;
     links[0 * 3 + 1] = 1 << 20;
-    nodes[0].stalls_frame = 50;
+    nodes[0].sum.task.stalls_frame = 50;
     assert_limit(&report, CLUSTER_LIMIT_NETWORK, "n2 to n3, carried 1.00 GiB/s");
-    nodes[2].exchange_seconds = 2;
-    nodes[2].stalls_input = 10;
+    nodes[2].sum.exchange_ns = 2 * BASE_NS_PER_S;
+    nodes[2].sum.task.stalls_input = 10;
     assert_limit(&report, CLUSTER_LIMIT_INPUT, "n3");
-    nodes[2].stalls_output = 20;
+    nodes[2].sum.task.stalls_output = 20;
     assert_limit(&report, CLUSTER_LIMIT_OUTPUT, "n3");
 }
 
@@ -88,10 +91,10 @@ static void test_memory(void **state)
     (void)state;
     struct cluster_report report = quiet();
     nodes[1].memory_bytes = 1000;
-    nodes[1].peak_memory_bytes = 999;
-    report.bytes_sent = 1;
+    nodes[1].sum.peak_memory_bytes = 999;
+    report.sum.bytes_sent = 1;
     assert_limit(&report, CLUSTER_LIMIT_NETWORK, "");
-    report.counters.receive_starved = 1;
+    report.sum.counters.receive_starved = 1;
     assert_limit(&report, CLUSTER_LIMIT_MEMORY, "n2");
 }
 
@@ -100,7 +103,7 @@ static void test_nothing(void **state)
     (void)state;
     struct cluster_report report = quiet();
     assert_limit(&report, CLUSTER_LIMIT_NONE, "");
-    report.exchange_seconds = 0.001;
+    report.sum.exchange_ns = BASE_NS_PER_MS;
     assert_limit(&report, CLUSTER_LIMIT_NONE, "too short");
     report.node_count = 0;
     assert_limit(&report, CLUSTER_LIMIT_NONE, "");

@@ -40,8 +40,8 @@ static void hear(void *context, const struct cluster_message *message)
     agent.heard[agent.count].kind = message->kind;
     if (message->kind == CLUSTER_MESSAGE_STEP || message->kind == CLUSTER_MESSAGE_CLOSED) {
         agent.heard[agent.count].step = message->step.step;
-        agent.heard[agent.count].rows = message->step.report.sum.rows;
-        agent.heard[agent.count].rows_scanned = message->step.report.sum.rows_scanned[0];
+        agent.heard[agent.count].rows = message->step.report.sum.task.rows;
+        agent.heard[agent.count].rows_scanned = message->step.report.sum.task.rows_scanned;
     }
     if (message->kind == CLUSTER_MESSAGE_FAILED)
         agent.heard[agent.count].error = message->failed.error;

@@ -97,11 +97,8 @@ static void sample_submit(struct cluster_submit *submit)
     }
 
 static struct cluster_node_report sample_nodes[2] = {
-    {"n1",          "multishot", 2,   11,  12,  13, 14, 15, 16, 51, 52, 53, 54,
-     1.5,           2.5,         3.5, 4.5, 5.5, 17, 18, 19, 20, 21, 22, 23, 24,
-     {.sends = 25}, SAMPLE_FACTS},
-    {"n2", "",   1,    31,   32, 33, 34, 35, 36, 61, 62, 63, 64,  1.25,
-     2.25, 3.25, 4.25, 5.25, 37, 38, 39, 40, 41, 42, 43, 44, {0}, {0}}};
+    {.name = "n1", .engine_decision = "multishot", .workers = 2, .memory_bytes = 18, .facts = SAMPLE_FACTS},
+    {.name = "n2", .engine_decision = "", .workers = 1}};
 static uint64_t sample_links[4] = {0, 1, 2, 0};
 
 static struct shuffle_rejects sample_rejects = {
@@ -113,6 +110,13 @@ static struct shuffle_rejects sample_rejects = {
 static struct cluster_skipped_row sample_skipped[2] = {{"", "/data/a.csv", 40, "an empty line"},
                                                        {"n2", "/data/b.csv", 5, "column \"v\" is empty"}};
 
+/* Every measure has a number of its own. */
+static void sample_measures(struct cluster_measures *measures, uint64_t first)
+{
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++)
+        cluster_measure_set(measures, i, first + i);
+}
+
 static void sample_report(struct cluster_report *report)
 {
     report->skipped[1] = (struct cluster_skipped){12, 2, sample_skipped};
@@ -120,35 +124,20 @@ static void sample_report(struct cluster_report *report)
     report->bad_request = true;
     report->kind = JOIN_JOB_SHUFFLE;
     report->build_side = 1;
-    report->rows = 1;
-    report->checksum = UINT64_C(0xffffffffffffffff);
-    report->output_bytes = 3;
     report->seconds = 0.125;
-    report->exchange_seconds = 0.0625;
     report->spans.build_seconds = 0.5;
     report->spans.release_seconds = 0.25;
     report->engine = "epoll";
     report->features = "a b";
     report->engine_reason = "io_uring is forbidden";
     report->verified = true;
-    report->rows_scanned = 4;
-    report->input_bytes = 5;
-    report->rows_side[0] = 6;
-    report->rows_side[1] = 7;
-    report->bytes_sent = 8;
-    report->bytes_received = 9;
-    report->table_rows = 10;
-    report->table_bytes = 11;
-    report->cpu_user_seconds = 12;
-    report->cpu_system_seconds = 13;
-    report->peak_memory_bytes = 14;
     report->limit = CLUSTER_LIMIT_SKEW;
     report->limit_words = "many rows share few keys";
-    report->counters.enters = 15;
-    report->counters.stale_completions = 16;
     report->workers = 3;
     report->node_count = 2;
     report->node = sample_nodes;
+    sample_measures(&report->sum, 100);
+    sample_measures(&sample_nodes[0].sum, UINT64_MAX - CLUSTER_MEASURES);
     report->link = sample_links;
 }
 
@@ -171,20 +160,13 @@ static void sample_step(struct cluster_step *step)
 {
     step->step = JOIN_STEP_FINISHED;
     step->has_report = true;
-    step->report.sum.rows = 1;
-    step->report.sum.checksum = 2;
-    step->report.sum.rows_scanned[1] = 3;
-    step->report.sum.stalls_input = 4;
-    step->report.cpu_user_ns = 5;
-    step->report.peak_memory_bytes = 6;
-    step->report.counters.sends = 7;
+    sample_measures(&step->report.sum, 300);
     step->node_count = 2;
     step->sent_bytes = step->received_bytes = sample_bytes;
     step->engine = "uring";
     step->features = "a";
     step->engine_reason = "";
     step->engine_decision = "multishot receive";
-    step->report.switches_voluntary = 8;
     step->rejects[1] = &sample_rejects;
     step->report.facts = (struct net_socket_facts)SAMPLE_FACTS;
 }

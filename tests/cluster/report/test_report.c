@@ -31,10 +31,9 @@ static struct cluster_report make_report(uint32_t nodes)
         snprintf(names[i], sizeof names[i], "n%u", i + 1);
         node[i] = (struct cluster_node_report){.name = names[i],
                                                .workers = 2,
-                                               .rows = UINT64_C(10) * i,
-                                               .bytes_sent = 1000 + i,
-                                               .exchange_seconds = i == 1 ? 0.5 : 0.25,
-                                               .stalls_output = 7,
+                                               .sum = {.bytes_sent = 1000 + i,
+                                                       .exchange_ns = BASE_NS_PER_S / (i == 1 ? 2 : 4),
+                                                       .task = {.rows = UINT64_C(10) * i, .stalls_output = 7}},
                                                .engine_decision = "multishot receive",
                                                .facts = {.known = i != 2,
                                                          .congestion = "cubic",
@@ -50,26 +49,27 @@ static struct cluster_report make_report(uint32_t nodes)
     }
     return (struct cluster_report){.kind = JOIN_JOB_JOIN,
                                    .build_side = 1,
-                                   .rows = 1234567,
-                                   .checksum = UINT64_C(0xfedcba9876543210),
+                                   .sum = {.bytes_sent = 1 << 30,
+                                           .bytes_received = 1 << 30,
+                                           .exchange_ns = BASE_NS_PER_S / 2,
+                                           .switches_voluntary = 30,
+                                           .switches_involuntary = 12,
+                                           .iowq_workers = 1,
+                                           .task = {.rows = 1234567,
+                                                    .checksum = UINT64_C(0xfedcba9876543210),
+                                                    .rows_scanned = 5000000,
+                                                    .rows_scanned_left = 4000000,
+                                                    .rows_scanned_right = 1000000,
+                                                    .table_rows = 1000000,
+                                                    .table_bytes = 16000000},
+                                           .counters = {.enters = 42, .syscalls = 50, .completions = 20000}},
                                    .seconds = 0.75,
-                                   .exchange_seconds = 0.5,
                                    .spans = {.probe_seconds = 0.25},
                                    .engine = "uring",
                                    .features = "multishot-recv registered-files",
                                    .engine_reason = "",
-                                   .rows_scanned = 5000000,
-                                   .rows_side = {4000000, 1000000},
-                                   .bytes_sent = 1 << 30,
-                                   .bytes_received = 1 << 30,
-                                   .table_rows = 1000000,
-                                   .table_bytes = 16000000,
                                    .limit = CLUSTER_LIMIT_KERNEL_CPU,
                                    .limit_words = "workers of n2 spent 80% of their time in the kernel",
-                                   .counters = {.enters = 42, .syscalls = 50, .completions = 20000},
-                                   .switches_voluntary = 30,
-                                   .switches_involuntary = 12,
-                                   .iowq_workers = 1,
                                    .workers = 2 * nodes,
                                    .node_count = nodes,
                                    .node = node,
@@ -139,6 +139,39 @@ static void json_of_a_success(void **state)
     json_decref(object);
 }
 
+/* Every measure that is shown is there, with its own value, under its own key, once. */
+static void json_has_every_measure(void **state)
+{
+    (void)state;
+    struct cluster_report report = make_report(NODES);
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
+        cluster_measure_set(&report.sum, i, (1000 + i) * BASE_NS_PER_S);
+        cluster_measure_set(&node[1].sum, i, (2000 + i) * BASE_NS_PER_S);
+    }
+    json_t *object = read_back(report_json(&report, 7, NULL, 0));
+    const json_t *of_node = json_array_get(json_object_get(object, "nodes"), 1);
+    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
+        const struct base_measure *measure = cluster_measure(i);
+        const char *dot = measure->key ? strchr(measure->key, '.') : NULL;
+        char group[64];
+        for (int of = BASE_SHOWN_JOB; of <= BASE_SHOWN_NODE; of++) {
+            const json_t *in = of == BASE_SHOWN_JOB ? object : of_node;
+            if (!((int)measure->shown & of))
+                continue;
+            if (dot) {
+                snprintf(group, sizeof group, "%.*s", (int)(dot - measure->key), measure->key);
+                in = json_object_get(in, group);
+            }
+            const json_t *value = json_object_get(in, dot ? dot + 1 : measure->key);
+            const double seconds = (of == BASE_SHOWN_JOB ? 1000 : 2000) + i;
+            if (!value || json_number_value(value) != (json_is_real(value) ? seconds : seconds * 1e9))
+                fail_msg("%s is not at %s", measure->name, measure->key);
+            assert_int_equal(json_is_real(value), measure->unit == BASE_UNIT_NS && !dot);
+        }
+    }
+    json_decref(object);
+}
+
 static void json_of_sockets_and_costs(void **state)
 {
     (void)state;
@@ -163,7 +196,7 @@ static void json_of_sockets_and_costs(void **state)
     assert_float_equal(json_real_value(json_object_get(per_gib, "enters")), 42, 0);
     assert_float_equal(json_real_value(json_object_get(per_gib, "context_switches")), 42, 0);
     json_decref(object);
-    report.bytes_sent = 0;
+    report.sum.bytes_sent = 0;
     object = read_back(report_json(&report, 7, NULL, 0));
     assert_true(json_is_null(json_object_get(object, "per_gib")));
     json_decref(object);
@@ -243,11 +276,13 @@ static void json_stays_strict_with_odd_numbers(void **state)
     (void)state;
     struct cluster_report report = make_report(NODES);
     report.seconds = NAN;
-    report.exchange_seconds = INFINITY;
-    report.rows = UINT64_MAX;
+    report.sum.task.rows = UINT64_MAX;
     json_t *object = read_back(report_json(&report, 7, NULL, 0));
     assert_true(json_is_null(json_object_get(object, "seconds")));
-    assert_true(json_is_null(json_object_get(object, "exchange_seconds")));
+    report.seconds = INFINITY;
+    json_decref(object);
+    object = read_back(report_json(&report, 7, NULL, 0));
+    assert_true(json_is_null(json_object_get(object, "seconds")));
     assert_true(number_of(object, "rows") == INT64_MAX);
     json_decref(object);
 }
@@ -386,7 +421,7 @@ static void little_has_no_cost_per_gib(void **state)
 {
     (void)state;
     struct cluster_report report = make_report(NODES);
-    report.bytes_sent = 8 << 10;
+    report.sum.bytes_sent = 8 << 10;
     char *text = print(&report);
     assert_null(strstr(text, "per GiB"));
     free(text);
@@ -400,7 +435,7 @@ static void rows_in_tables_have_no_checksum(void **state)
     char *text = print(&report);
     assert_non_null(strstr(text, "checksum  none"));
     free(text);
-    report.table_rows = 0;
+    report.sum.task.table_rows = 0;
     text = print(&report);
     assert_non_null(strstr(text, "checksum  fedcba9876543210"));
     free(text);
@@ -510,6 +545,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(json_of_a_success),
+        cmocka_unit_test(json_has_every_measure),
         cmocka_unit_test(json_of_sockets_and_costs),
         cmocka_unit_test(json_of_a_failure),
         cmocka_unit_test(names_drive_no_terminal),

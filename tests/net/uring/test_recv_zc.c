@@ -165,7 +165,7 @@ static void bench_close(struct bench *bench)
 
 static void stuck(const struct bench *bench)
 {
-#define X(name) fprintf(stderr, #name " %llu\n", (unsigned long long)net_engine_counters(bench->engine)->name);
+#define X(name, ...) fprintf(stderr, #name " %llu\n", (unsigned long long)net_engine_counters(bench->engine)->name);
     NET_COUNTER_LIST(X)
 #undef X
     fail_msg("stuck: %llu sent, %llu received, %u held", (unsigned long long)bench->sent,

@@ -51,7 +51,7 @@ static void run_one(const struct rig_config *config)
     rig_check_answer(rig);
     for (uint32_t i = 0; i < config->workers; i++) {
         const struct shuffle_exchange_counters *counters = shuffle_exchange_counters(rig->worker[i].exchange[0]);
-        stitched += counters->rows_stitched;
+        stitched += counters->rows_cut;
         stalls_frame += counters->stalls_frame;
         stalls_sink += counters->stalls_sink;
         self += counters->rows_self;

@@ -750,7 +750,7 @@ static void a_cut_row_waits_while_an_exchange_opens(void **state)
     say_end(&crowd[0]->script);
     sink->fail_with = BASE_BUSY;
     assert_false(rig_run(rig, worker_1_received));
-    assert_int_equal(shuffle_exchange_counters(rig->worker[1].exchange[0])->rows_stitched, 1);
+    assert_int_equal(shuffle_exchange_counters(rig->worker[1].exchange[0])->rows_cut, 1);
     const struct shuffle_exchange_config exchange = {.mesh = rig->worker[1].mesh,
                                                      .governor = rig->governor[1],
                                                      .id = 1,
