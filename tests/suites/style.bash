@@ -70,6 +70,26 @@ quotes_in_order()
     ! git grep -nE 'Qq .* Qq' -- docs/man
 }
 
+# The README is a first page: what, two commands, one example, pointers.
+readme_is_a_page()
+{
+    local lines
+    lines=$(wc -l <README.md)
+    [ "$lines" -le 150 ] || { echo "README.md has $lines lines, more than 150: tables belong into docs/" && return 1; }
+}
+
+# Every file that a document links to is there.
+links_lead_somewhere()
+{
+    local page target failed=0
+    for page in $(git ls-files '*.md'); do
+        while read -r target; do
+            [ -e "$(dirname "$page")/$target" ] || { echo "$page links to $target, which is not there" && failed=1; }
+        done < <(grep -oE '\]\([^)#:]+' "$page" | sed 's/^](//')
+    done
+    return $failed
+}
+
 if clang-format --version | grep -q "version $CLANG_FORMAT_MAJOR\."; then
     check "every C file is formatted" format
 else
@@ -84,6 +104,8 @@ check "only the doctor includes libnuma and libmnl" only_in 'cluster/doctor/' '#
 check "only the codec includes protobuf-c" only_in 'cluster/protocol/codec[a-z_]*\.c' '#include [<"].*(protobuf-c|\.pb-c\.h)'
 check "every header compiles alone" headers_compile_alone
 check "the manual has every command and every engine option" manual_tells_all
+check "the README is one page" readme_is_a_page
+check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
 check "shellcheck has nothing to say" scripts
