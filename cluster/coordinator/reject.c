@@ -49,6 +49,12 @@ static const char *node_of(const struct coordinator_job *job, uint32_t side, con
     return "";
 }
 
+/* Options of a join's sources begin with their side. */
+static const char *side_of_option(const struct coordinator_job *job, uint32_t side)
+{
+    return job->plan.sides == 1 ? "" : side == 0 ? "left-" : "right-";
+}
+
 bool coordinator_reject_few(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
@@ -63,11 +69,8 @@ bool coordinator_reject_few(struct cluster_coordinator *c)
         coordinator_fail(c, BASE_PARSE,
                          "%" PRIu64 " rows of %s are bad, and --%sskip-bad-rows allows %" PRIu64
                          "; the first: %s%s%s%s:%" PRIu64 ": %s",
-                         all.count, job->submit.source[side].text,
-                         job->plan.sides == 1 ? ""
-                         : side == 0          ? "left-"
-                                              : "right-",
-                         most, *node ? "node " : "", node, *node ? ": " : "", path_of(job, side, first), first->line,
+                         all.count, job->submit.source[side].text, side_of_option(job, side), most,
+                         *node ? "node " : "", node, *node ? ": " : "", path_of(job, side, first), first->line,
                          first->reason);
         return false;
     }
@@ -115,9 +118,8 @@ bool coordinator_rows_complete(struct cluster_coordinator *c)
             continue;
         coordinator_fail(c, BASE_IO,
                          "the result %s was changed: %" PRIu64 " rows were read, and its _SUCCESS.json counts %" PRIu64
-                         "; run the job again that wrote it, or read what is there with --incomplete=yes "
-                         "(of a join: --left-incomplete=yes)",
-                         job->submit.source[side].text, rows, relation->rows);
+                         "; run the job again that wrote it, or read what is there with --%sincomplete=yes",
+                         job->submit.source[side].text, rows, relation->rows, side_of_option(job, side));
         return false;
     }
     return true;

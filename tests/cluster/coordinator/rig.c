@@ -47,9 +47,11 @@ void rig_close(struct rig *rig)
         free(message->bytes);
         free(message);
     }
-    for (uint32_t i = 0; i < rig->client_count; i++)
+    for (uint32_t i = 0; i < rig->client_count; i++) {
         if (rig->client[i].reported)
             cluster_message_free(&rig->client[i].report);
+        cluster_message_free(&rig->client[i].list);
+    }
 }
 
 /* ---- network ---- */
@@ -594,6 +596,10 @@ static void client_hear(struct rig *rig, struct rig_client *client, struct clust
             memcpy(client->first_cut, message->measurement.half, message->measurement.half_size);
     } else if (message->kind == CLUSTER_MESSAGE_REFUSED) {
         client->refused = true;
+    } else if (message->kind == CLUSTER_MESSAGE_NODES || message->kind == CLUSTER_MESSAGE_JOBS) {
+        cluster_message_free(&client->list);
+        client->list = *message;
+        memset(message, 0, sizeof *message);
     } else if (message->kind == CLUSTER_MESSAGE_REPORT) {
         assert_false(client->reported); /* once */
         assert_int_equal(message->job, client->job);

@@ -52,6 +52,7 @@ struct rig_client {
     bool reported, refused;
     uint64_t reported_ns;
     struct cluster_message report;
+    struct cluster_message list; /* the last of nodes or jobs that it was given */
 };
 
 struct rig {
