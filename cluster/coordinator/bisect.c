@@ -111,6 +111,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
     struct coordinator_bisect *bisect = calloc(1, sizeof *bisect);
     if (!bisect)
         return no_memory(error);
+    BASE_ASSERT(!job->bisect && job->planned);
     job->bisect = bisect;
     const enum base_status status = open_plan(job, bisect, error);
     if (status != BASE_OK) {
@@ -131,6 +132,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
 void coordinator_bisect_next(struct coordinator_job *job)
 {
     struct coordinator_bisect *bisect = job->bisect;
+    BASE_ASSERT(bisect->index == 0 || bisect->step); /* nothing comes after the last */
     bisect->step = cluster_bisect_plan_next(bisect->plan);
     bisect->index++;
     struct cluster_measurement *sum = &bisect->sum;
@@ -234,6 +236,7 @@ void coordinator_bisect_end(struct cluster_coordinator *c, struct coordinator_jo
 {
     struct coordinator_bisect *bisect = job->bisect;
     const struct cluster_bisect_step *step = bisect->step;
+    BASE_ASSERT(step && step->flow_count <= bisect->flow_room);
     cluster_bisect_plan_result(bisect->plan, bisect->sum.flow_bytes);
     if (!job->client)
         return;

@@ -14,6 +14,7 @@
 
 struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum cluster_action_kind kind, uint64_t peer)
 {
+    BASE_ASSERT(c->action_count <= c->action_room);
     if (c->action_count == c->action_room) {
         const uint32_t room = c->action_room ? 2 * c->action_room : 64;
         struct cluster_action *grown = realloc(c->action, room * sizeof *grown);
@@ -34,6 +35,7 @@ struct cluster_action *coordinator_act(struct cluster_coordinator *c, enum clust
 struct cluster_message *coordinator_send(struct cluster_coordinator *c, uint64_t peer, enum cluster_message_kind kind,
                                          uint64_t job)
 {
+    BASE_ASSERT(peer != 0 && (unsigned)kind < CLUSTER_MESSAGE_COUNT);
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, peer);
     action->message.kind = kind;
     action->message.job = job;
@@ -60,6 +62,7 @@ static void actions_clear(struct cluster_coordinator *c)
 
 static void refuse(struct cluster_coordinator *c, uint64_t peer, const struct base_error *error)
 {
+    BASE_ASSERT(base_status_is_failure(error->status)); /* whoever is refused is told why */
     coordinator_send(c, peer, CLUSTER_MESSAGE_REFUSED, 0)->refused.error = *error;
     coordinator_act(c, CLUSTER_ACTION_CLOSE, peer);
 }
@@ -121,7 +124,7 @@ void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_nod
     coordinator_act(c, CLUSTER_ACTION_CLOSE, node->peer);
     if (node->beat_peer)
         coordinator_act(c, CLUSTER_ACTION_CLOSE, node->beat_peer);
-    node->peer = node->beat_peer = 0;
+    node->peer = node->beat_peer = 0; /* before its job hears of it: nothing more is sent to it */
     coordinator_job_node_lost(c, node, how);
 }
 
@@ -150,6 +153,7 @@ static void forget_missing(struct cluster_coordinator *c)
     uint32_t kept = 0;
     for (uint32_t i = 0; i < c->node_count; i++) {
         struct coordinator_node *node = c->node[i];
+        BASE_ASSERT(node->peer || !node->beat_peer); /* no connection of a node that is missing */
         if (node->peer || node_in_run(c, node))
             c->node[kept++] = node;
         else
@@ -201,6 +205,7 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
     struct cluster_message before = {.kind = CLUSTER_MESSAGE_HELLO};
     before.hello = node->hello;
     cluster_message_free(&before);
+    BASE_ASSERT(node->peer == 0 && hello->worker_count > 0);
     node->hello = *hello; /* taken over */
     memset(hello, 0, sizeof *hello);
     node->peer = peer;
@@ -226,21 +231,6 @@ static void hello_heartbeat(struct cluster_coordinator *c, uint64_t peer, const 
     welcome(c, peer);
 }
 
-static void hello_client(struct cluster_coordinator *c, uint64_t peer)
-{
-    struct coordinator_client *client = calloc(1, sizeof *client);
-    if (!client) {
-        c->broken = true;
-        return;
-    }
-    client->peer = peer;
-    client->next = c->clients;
-    c->clients = client;
-    welcome(c, peer);
-}
-
-/* ---- clients ---- */
-
 static bool is_client(const struct cluster_coordinator *c, uint64_t peer)
 {
     for (const struct coordinator_client *client = c->clients; client; client = client->next)
@@ -248,6 +238,22 @@ static bool is_client(const struct cluster_coordinator *c, uint64_t peer)
             return true;
     return false;
 }
+
+static void hello_client(struct cluster_coordinator *c, uint64_t peer)
+{
+    struct coordinator_client *client = calloc(1, sizeof *client);
+    if (!client) {
+        c->broken = true;
+        return;
+    }
+    BASE_ASSERT_SLOW(!is_client(c, peer));
+    client->peer = peer;
+    client->next = c->clients;
+    c->clients = client;
+    welcome(c, peer);
+}
+
+/* ---- clients ---- */
 
 static void client_lost(struct cluster_coordinator *c, uint64_t peer)
 {
@@ -276,6 +282,7 @@ static void client_cancel(struct cluster_coordinator *c, uint64_t peer, uint64_t
     if (!job || job->id != id)
         for (job = c->queue; job && job->id != id; job = job->next)
             ;
+    BASE_ASSERT(!job || job == c->run || job->phase == CLUSTER_PHASE_QUEUED);
     if (!job) {
         base_error_set(&answer->error, BASE_NOT_FOUND, "job %llu neither runs nor waits", (unsigned long long)id);
         return;
@@ -316,6 +323,7 @@ static void client_message(struct cluster_coordinator *c, uint64_t peer, struct 
 
 static void on_hello(struct cluster_coordinator *c, uint64_t peer, struct cluster_hello *hello)
 {
+    BASE_ASSERT(hello->protocol == base_build_protocol()); /* the codec lets no other in */
     struct coordinator_node *known = node_by_peer(c, peer);
     if (known) {
         coordinator_lose_node(c, known, "it said hello twice on one connection");
@@ -361,6 +369,7 @@ static void heartbeat_message(struct cluster_coordinator *c, struct coordinator_
 
 static void on_message(struct cluster_coordinator *c, uint64_t peer, struct cluster_message *message)
 {
+    BASE_ASSERT(peer != 0 && (unsigned)message->kind < CLUSTER_MESSAGE_COUNT);
     if (message->kind == CLUSTER_MESSAGE_HELLO) {
         on_hello(c, peer, &message->hello);
         return;
@@ -395,6 +404,7 @@ static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct b
 /* Whoever waits for that message must not wait for ever. */
 static void on_unsent(struct cluster_coordinator *c, const struct cluster_event *event)
 {
+    BASE_ASSERT(base_status_is_failure(event->error.status));
     struct coordinator_node *node = node_by_peer(c, event->peer);
     if (node && node->peer == event->peer && coordinator_job_unsent(c, node, event->job, event->unsent, &event->error))
         return;
@@ -439,14 +449,17 @@ static void reserve(struct cluster_coordinator *c)
 {
     if (c->reserving || c->job_block || c->now_ns < c->reserve_ns || c->job_end - c->job_next > CLUSTER_JOBS_LOW)
         return;
+    BASE_ASSERT(c->job_next <= c->job_end);
     c->reserving = true;
     coordinator_act(c, CLUSTER_ACTION_RESERVE, 0);
 }
 
 static void on_reserved(struct cluster_coordinator *c, uint64_t first, const struct base_error *error)
 {
+    BASE_ASSERT(c->reserving && c->job_block == 0);
     c->reserving = false;
     if (error->status == BASE_OK) {
+        BASE_ASSERT(first >= c->job_end); /* numbers never come back */
         c->job_block = first;
         return;
     }
@@ -461,6 +474,7 @@ static void on_stop(struct cluster_coordinator *c)
         coordinator_cancel(c, c->queue, BASE_CANCELLED, "the coordinator was stopped");
     if (c->run)
         coordinator_cancel(c, c->run, BASE_CANCELLED, "the coordinator was stopped");
+    BASE_ASSERT(c->queue_count == 0);
 }
 
 enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const struct cluster_event *event,
@@ -502,6 +516,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
     }
     if (c->broken)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the coordinator's state");
+    coordinator_check(c);
     *actions = c->action;
     *count = c->action_count;
     return BASE_OK;
@@ -563,5 +578,6 @@ void cluster_coordinator_close(struct cluster_coordinator *c)
 enum base_status cluster_coordinator_restore(struct cluster_coordinator *c, const struct cluster_decision *decision,
                                              struct base_error *error)
 {
+    BASE_ASSERT(c->now_ns == 0 && decision->node_count > 0);
     return coordinator_pending_restore(c, decision, error);
 }

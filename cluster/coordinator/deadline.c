@@ -1,5 +1,6 @@
 /* A job and time: how long each phase may take, and what becomes of a node that takes longer: it is alive, because its
  * heart beats, but it does not answer, so it is taken for lost. */
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
 #define FOR_EVER UINT64_MAX
@@ -45,7 +46,9 @@ uint64_t coordinator_release_ns(const struct cluster_coordinator *c)
 uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
+    BASE_ASSERT(job && job->phase_since_ns <= c->now_ns);
     uint64_t limit_ns = phase_limit_ns[job->phase];
+    BASE_ASSERT(limit_ns > 0); /* every phase is in the table */
     if (c->stopping && (coordinator_is_ending(job) || job->phase == CLUSTER_PHASE_COMMIT))
         limit_ns = CLUSTER_REPORT_NS;
     return limit_ns == FOR_EVER ? FOR_EVER : job->phase_since_ns + limit_ns;
@@ -53,6 +56,7 @@ uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c)
 
 static bool is_late(const struct cluster_coordinator *c, uint32_t node, enum cluster_phase phase)
 {
+    BASE_ASSERT(node < c->run->node_count);
     const struct run_node *member = &c->run->node[node];
     if (member->lost)
         return false;

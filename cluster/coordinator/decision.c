@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
 void cluster_decision_free(struct cluster_decision *decision)
@@ -75,6 +76,7 @@ static char *success_text(const struct coordinator_job *job)
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error)
 {
     struct cluster_decision *decision = &job->decision;
+    BASE_ASSERT(job->plan.out && !decision->out && job->error.status == BASE_OK);
     decision->job = job->id;
     decision->out = strdup(job->plan.out);
     decision->extension = strdup(join_plan_extension(&job->plan));

@@ -6,6 +6,7 @@
  *
  * Whatever else ends the job meanwhile (a lost node, a full memory) ends it with the fault; only a cancel is told as
  * what it is. */
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
 static bool is_scanning(const struct coordinator_job *job)
@@ -27,6 +28,7 @@ void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, con
         coordinator_fail(c, BASE_PROTOCOL, "node %s found a fault in an input that it does not scan", name);
         return;
     }
+    BASE_ASSERT(job->planned && base_status_is_failure(fault->error.status)); /* the codec lets no other in */
     const bool first = job->fault.status == BASE_OK;
     if (!first && fault->morsel >= job->fault_morsel)
         return;
@@ -44,6 +46,7 @@ void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, con
 void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *node)
 {
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(job->fault.status != BASE_OK && !node->halted);
     node->halted = true;
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].halted && !job->node[i].lost)

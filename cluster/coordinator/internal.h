@@ -42,7 +42,6 @@ struct run_node {
     uint64_t peer;
     bool lost;
     bool answered; /* what the present phase waits for */
-    bool resolved;
     struct shuffle_relation relation[2];
     struct cluster_card card;           /* bisect */
     uint64_t lend_next[2], lend_end[2]; /* its own morsels when the source is local */
@@ -155,6 +154,10 @@ void coordinator_log(struct cluster_coordinator *c, enum base_log_level level, c
 /* Takes a node for lost: closes its connections, fails its job. */
 void coordinator_lose_node(struct cluster_coordinator *c, struct coordinator_node *node, const char *how);
 uint32_t coordinator_nodes_here(const struct cluster_coordinator *c);
+
+/* coordinator/check.c */
+/* What holds after every step, whatever happened in it; else it stops here, before anybody acts upon it. */
+void coordinator_check(const struct cluster_coordinator *c);
 
 /* coordinator/queue.c */
 void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit);

@@ -67,6 +67,7 @@ static void explain_unreachable(struct coordinator_job *job)
 
 void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job *job)
 {
+    BASE_ASSERT(job == c->run);
     explain_unreachable(job);
     coordinator_report_send(c, job);
     job->client = 0;
@@ -76,6 +77,7 @@ void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job 
 static void finish(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(job->phase == CLUSTER_PHASE_RELEASE || base_status_is_failure(job->error.status));
     enter(c, CLUSTER_PHASE_DONE);
     coordinator_tell_end(c, job);
     coordinator_remember(c, job);
@@ -115,6 +117,7 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
 void coordinator_end_if_closed(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
+    BASE_ASSERT(coordinator_is_ending(job));
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].answered && !job->node[i].lost)
             return;
@@ -146,6 +149,7 @@ static const unsigned phase_before[] = {
 
 static struct cluster_message *tell(struct cluster_coordinator *c, uint32_t node, enum cluster_message_kind kind)
 {
+    BASE_ASSERT(node < c->run->node_count && !c->run->node[node].lost);
     return coordinator_send(c, c->run->node[node].peer, kind, c->run->id);
 }
 
@@ -165,6 +169,7 @@ static void tell_resolve(struct cluster_coordinator *c, uint32_t node)
 static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(job->planned && job->plan.node_count == job->node_count);
     struct cluster_prepare *prepare = &tell(c, node, CLUSTER_MESSAGE_PREPARE)->prepare;
     prepare->plan = &job->plan;
     prepare->node = node;
@@ -185,6 +190,7 @@ static void tell_start(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     const uint32_t pass = job->phase == CLUSTER_PHASE_PROBE;
+    BASE_ASSERT(pass < job->plan.sides);
     struct cluster_start *start = &tell(c, node, CLUSTER_MESSAGE_START)->start;
     start->pass = pass;
     coordinator_lend(job, node, join_plan_pass_side(&job->plan, pass), job->node_count - node, &start->lend);
@@ -254,6 +260,7 @@ static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
 static void enter_stage(struct cluster_coordinator *c)
 {
     struct base_error error;
+    BASE_ASSERT(c->run->plan.out && !c->run->recorded);
     if (coordinator_decide(c->run, &error) == BASE_OK)
         enter(c, CLUSTER_PHASE_STAGE);
     else
@@ -264,6 +271,7 @@ static void enter_commit(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     struct base_error error;
+    BASE_ASSERT(job->decision.node_count == job->node_count && !coordinator_pending_has(c, job->id));
     if (coordinator_pending_decide(c, &job->decision, &error) != BASE_OK) {
         coordinator_fail(c, error.status, "%s", error.text);
         return;
@@ -274,6 +282,7 @@ static void enter_commit(struct cluster_coordinator *c)
 
 static void enter_measure(struct cluster_coordinator *c)
 {
+    BASE_ASSERT(c->run->bisect);
     coordinator_bisect_next(c->run);
     enter(c, CLUSTER_PHASE_MEASURE);
 }
@@ -333,14 +342,15 @@ static void proceed(struct cluster_coordinator *c)
     case CLUSTER_PHASE_ABORT:
         coordinator_end_if_closed(c);
         break;
-    default:
-        break;
+    default: /* nobody's answer is waited for in the others */
+        BASE_ASSERT(false);
     }
 }
 
 static void answered(struct cluster_coordinator *c, struct run_node *node)
 {
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(!node->lost && node >= job->node && node < job->node + job->node_count);
     node->answered = true;
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].answered && !job->node[i].lost)
@@ -381,6 +391,7 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
         return;
     }
     coordinator_reject_keep(node, step);
+    BASE_ASSERT(!node->report.has_report); /* it is told once */
     node->report = *step;
     memset(step, 0, sizeof *step);
     node->progress_rows = node->report.report.sum.task.rows_scanned;
@@ -466,6 +477,7 @@ static void look_at_decision(struct cluster_coordinator *c, uint64_t id)
     struct coordinator_job *job = c->run;
     if (!job || job->id != id || job->phase != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, id))
         return;
+    BASE_ASSERT(job->recorded && !job->committed);
     job->committed = true;
     enter(c, CLUSTER_PHASE_RELEASE);
 }
@@ -543,6 +555,7 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     if (!member)
         return;
     struct coordinator_job *job = c->run;
+    BASE_ASSERT(!member->lost && node->peer == 0);
     member->lost = true;
     if (job->phase == CLUSTER_PHASE_RELEASE) { /* its work was done */
         coordinator_end_if_closed(c);
@@ -569,6 +582,7 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
 
 void coordinator_begin(struct cluster_coordinator *c)
 {
+    BASE_ASSERT(c->run->phase == CLUSTER_PHASE_QUEUED && c->run->node_count > 0);
     c->run->live = coordinator_pending_jobs(c, &c->run->live_count);
     if (!c->run->live) {
         coordinator_fail(c, BASE_NO_MEMORY, "no memory for a job");

@@ -216,6 +216,7 @@ static void assign_local(struct coordinator_job *job, uint32_t side)
             at++;
         job->node[n].lend_end[side] = at;
     }
+    BASE_ASSERT(at == job->morsel_count[side]); /* each has its node */
 }
 
 static enum base_status cut(struct coordinator_job *job, uint32_t side, struct base_error *error)
@@ -258,7 +259,7 @@ static enum base_status plan_bisect(struct cluster_coordinator *c, struct coordi
 enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
     const uint32_t sides = job->submit.source_count;
-    BASE_ASSERT(sides <= 2);
+    BASE_ASSERT(sides <= 2 && !job->planned);
     if (job->submit.kind == JOIN_JOB_BISECT)
         return plan_bisect(c, job, error);
     struct shuffle_relation relation[2];
@@ -311,6 +312,7 @@ void coordinator_plan_free(struct coordinator_job *job)
 void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,
                       struct cluster_lend *lend)
 {
+    BASE_ASSERT(node < job->node_count && side < job->plan.sides && nodes_after > 0);
     struct run_node *to = &job->node[node];
     const bool local = job->local_first_file[side] != NULL;
     uint64_t *next = local ? &to->lend_next[side] : &job->morsel_next[side];
@@ -326,6 +328,7 @@ void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side,
     lend->count = group;
     lend->morsel = group ? &job->morsel[side][*next] : NULL;
     *next += group;
+    BASE_ASSERT(*next <= end);
     lend->end = *next == end;
     to->ended[side] = lend->end;
 }
@@ -343,6 +346,7 @@ void coordinator_survey_share(const struct coordinator_job *job, uint32_t node, 
         begin = job->node[node].lend_next[side];
         end = job->node[node].lend_end[side];
     }
+    BASE_ASSERT(begin <= end && end <= count);
     lend->count = end - begin;
     lend->morsel = lend->count ? &job->morsel[side][begin] : NULL;
 }

@@ -104,6 +104,8 @@ static void tell_commit(struct cluster_coordinator *c, const struct coordinator_
 static void pending_tell(struct cluster_coordinator *c, struct coordinator_pending *pending, uint32_t i, uint64_t peer)
 {
     const struct cluster_decision *decision = &pending->decision;
+    /* No node may rename its parts for a decision that may not be there after a crash. */
+    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS && i < decision->node_count);
     pending->node[i].retry_ns = 0;
     if (!pending->node[i].committed) {
         tell_commit(c, pending, i, peer);
@@ -128,14 +130,16 @@ static void pending_tell_all(struct cluster_coordinator *c, struct coordinator_p
 static void pending_remove(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
     struct coordinator_pending **at = &c->pending;
-    while (*at != pending)
+    while (*at && *at != pending)
         at = &(*at)->next;
+    BASE_ASSERT(*at);
     *at = pending->next;
     coordinator_pending_free(pending);
 }
 
 static void pending_forget(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
+    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS);
     coordinator_act(c, CLUSTER_ACTION_FORGET, 0)->job = pending->decision.job;
     pending_remove(c, pending);
 }
@@ -200,6 +204,7 @@ enum base_status coordinator_pending_decide(struct cluster_coordinator *c, const
 /* It is not on disk, and will not be: nodes that kept their parts for it let go of them. */
 static void pending_dismiss(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
+    BASE_ASSERT(pending->state == COORDINATOR_PENDING_RECORDING && !pending->node[0].committed);
     for (uint32_t i = 0; i < pending->decision.node_count; i++) {
         const uint64_t peer = node_peer(c, pending->decision.node[i].name);
         if (peer)
@@ -331,6 +336,7 @@ static void on_done(struct cluster_coordinator *c, struct coordinator_pending *p
 {
     struct coordinator_pending_node *node = &pending->node[i];
     const bool were_committed = all_committed(pending);
+    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS && i < pending->decision.node_count);
     node->committed = true;
     node->published |= published;
     node->gone = false;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
 /* False: there is none. */
@@ -17,11 +18,13 @@ static bool take_number(struct cluster_coordinator *c, uint64_t *job)
     if (c->job_next == c->job_end)
         return false;
     *job = c->job_next++;
+    BASE_ASSERT(*job > 0 && c->job_next <= c->job_end);
     return true;
 }
 
 void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct cluster_submit *submit)
 {
+    BASE_ASSERT(client != 0 && submit->source_count <= 2);
     uint64_t id;
     if (!take_number(c, &id)) {
         base_error_set(&coordinator_send(c, client, CLUSTER_MESSAGE_REFUSED, 0)->refused.error, BASE_NO_SPACE,
@@ -59,9 +62,11 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
 
 static void unqueue(struct cluster_coordinator *c, struct coordinator_job *job)
 {
+    BASE_ASSERT(c->queue_count > 0 && job != c->run);
     struct coordinator_job **at = &c->queue;
-    while (*at != job)
+    while (*at && *at != job)
         at = &(*at)->next;
+    BASE_ASSERT(*at);
     *at = job->next;
     job->next = NULL;
     c->queue_count--;
@@ -70,6 +75,7 @@ static void unqueue(struct cluster_coordinator *c, struct coordinator_job *job)
 void coordinator_cancel(struct cluster_coordinator *c, struct coordinator_job *job, enum base_status status,
                         const char *text)
 {
+    BASE_ASSERT(base_status_is_failure(status));
     if (job == c->run) {
         if (!job->recorded)
             coordinator_fail(c, status, "%s", text);
@@ -127,12 +133,14 @@ static enum base_status check_nodes(const struct cluster_coordinator *c, struct 
 
 static enum base_status take_nodes(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
+    BASE_ASSERT(job->node == NULL && coordinator_nodes_here(c) > 0);
     job->node = calloc(coordinator_nodes_here(c), sizeof *job->node);
     if (!job->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
     for (uint32_t i = 0; i < c->node_count; i++)
         if (c->node[i]->peer)
             job->node[job->node_count++] = (struct run_node){.node = c->node[i], .peer = c->node[i]->peer};
+    BASE_ASSERT(job->node_count == coordinator_nodes_here(c));
     return BASE_OK;
 }
 
@@ -187,6 +195,7 @@ void coordinator_next(struct cluster_coordinator *c)
     while (!c->run && c->queue && !c->broken) {
         struct coordinator_job *job = c->queue;
         unqueue(c, job);
+        BASE_ASSERT(job->phase == CLUSTER_PHASE_QUEUED && !job->recorded);
         c->run = job;
         job->started_ns = c->now_ns;
         struct base_error error = {0};

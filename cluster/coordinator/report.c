@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 #include "cluster/coordinator/limit.h"
 
@@ -114,6 +115,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
         cluster_measures_add_node(&report->sum, &report->node[i].sum);
         report->workers += report->node[i].workers;
         whole &= job->node[i].report.has_report;
+        BASE_ASSERT(job->node[i].report.node_count <= report->node_count);
         for (uint32_t to = 0; to < job->node[i].report.node_count; to++)
             report->link[i * report->node_count + to] = job->node[i].report.sent_bytes[to];
     }
@@ -126,6 +128,7 @@ void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_j
 {
     if (!job->client)
         return;
+    BASE_ASSERT(job->phase != CLUSTER_PHASE_ABORT || job->error.status != BASE_OK); /* no abort is told as a success */
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, job->client);
     action->message.kind = CLUSTER_MESSAGE_REPORT;
     action->message.job = job->id;

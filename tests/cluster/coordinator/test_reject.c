@@ -49,7 +49,7 @@ static void finish(struct rig *rig, const struct rig_client *client, uint32_t no
     message.step.node_count = NODES;
     message.step.sent_bytes = message.step.received_bytes = bytes;
     message.step.engine = message.step.features = message.step.engine_reason = message.step.engine_decision = "";
-    message.step.report.sum.rows_scanned[0] = rows;
+    message.step.report.sum.task.rows_scanned = message.step.report.sum.task.rows_scanned_left = rows;
     message.step.rejects[0] = count > 0 ? &rejects : NULL;
     rig_node_say(rig, node, &message);
 }

@@ -85,7 +85,7 @@ static void prepare(void)
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
     const uint64_t capacity[2] = {0, 0};
     const bool survey[2] = {false, false};
-    plan.settings.socket.send_buffer_bytes = (job % 2 ? 1 : 2) << 20;
+    plan.settings.socket.send_buffer_bytes = job % 2 ? 1 << 20 : 2 << 20;
     assert_int_equal(join_plan_place(&plan, ++job, token, &node, 1, cluster_crew_addresses(crew), &error), BASE_OK);
     assert_int_equal(cluster_crew_prepare(crew, &plan, 0, capacity, survey, &error), BASE_OK);
     join_plan_free(&plan);
