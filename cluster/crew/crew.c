@@ -248,6 +248,7 @@ static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side,
 /* Room for what each worker's share comes to. It stays until the next job. */
 static enum base_status crew_make_reports(struct cluster_crew *crew, struct base_error *error)
 {
+    BASE_ASSERT(crew->plan.node_count > 0 && crew->first_worker + crew->config.workers <= crew->plan.workers);
     free(crew->node);
     crew->node_count = crew->plan.node_count;
     crew->node = calloc(crew->node_count, sizeof *crew->node);

@@ -157,6 +157,7 @@ static enum base_status member_open_engine(struct crew_member *member, const str
         net_engine_close(made);
         return status;
     }
+    BASE_ASSERT(member->engine == NULL && member->task == NULL && member->bisect == NULL);
     shuffle_worker_set_engine(member->worker, made);
     member->engine = made;
     member->engine_choice = *choice;
@@ -448,6 +449,7 @@ static void member_learn(const struct crew_member *member)
 /* After the turn in which the task closed: free it, then answer. */
 static void member_closed(struct crew_member *member)
 {
+    BASE_ASSERT(member->task == NULL || member->bisect == NULL);
     member->task_closed = false;
     shuffle_worker_set_task(member->worker, NULL);
     shuffle_worker_set_mailroom(member->worker, NULL);

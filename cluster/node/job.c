@@ -19,11 +19,13 @@ void node_job_say(struct node_job *job, struct cluster_message *message)
 {
     if (!message->job)
         message->job = job->id;
+    BASE_ASSERT(message->job != 0 && (unsigned)message->kind < CLUSTER_MESSAGE_COUNT);
     job->send(job->send_context, message);
 }
 
 static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
 {
+    BASE_ASSERT(base_status_is_failure(error->status)); /* the coordinator would take no other */
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
     node_job_say(job, &message);
 }
@@ -76,6 +78,7 @@ static void found_free(struct node_job *job)
 static void resolve_end(struct node_job *job, enum base_status status, struct cluster_resolved *found,
                         const struct base_error *error)
 {
+    BASE_ASSERT(job->id != 0 && !job->resolve);
     if (status != BASE_OK) {
         say_failed(job, job->id, error);
         return;
@@ -88,9 +91,12 @@ static void resolve_end(struct node_job *job, enum base_status status, struct cl
 static enum base_status on_resolve(struct node_job *job, uint64_t id, struct cluster_resolve *resolve,
                                    struct base_error *error)
 {
+    if (id == 0)
+        return base_error_set(error, BASE_PROTOCOL, "told of a job without a number");
     if (job->id)
         return base_error_set(error, BASE_PROTOCOL, "told of job %llu while job %llu is not over",
                               (unsigned long long)id, (unsigned long long)job->id);
+    BASE_ASSERT(!job->prepared && !job->releasing && !job->resolve && !job->node); /* all of the one before is gone */
     job->id = id;
     struct cluster_resolved found = {.relation_count = 0};
     struct base_error why;
@@ -122,6 +128,7 @@ void node_job_resolved(struct node_job *job)
 static enum base_status keep_side(struct node_side *side, const struct shuffle_relation *relation, uint64_t capacity,
                                   bool survey, struct base_error *error)
 {
+    BASE_ASSERT(!side->file_bytes && !side->survey_index);
     side->capacity = capacity;
     side->survey = survey;
     side->generated = relation->placement == SHUFFLE_GENERATED;
@@ -281,6 +288,7 @@ static void fill_rejects(const struct node_job *job, struct cluster_step *step)
 static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes,
                       struct cluster_crew_engine *engine, struct cluster_step *step)
 {
+    BASE_ASSERT(job->node_count > 0);
     cluster_crew_engine(job->crew, engine);
     step->step = reached;
     step->has_report = true;
@@ -338,6 +346,7 @@ static void forget(struct node_job *job)
 /* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
 static void closed(struct node_job *job, bool ran)
 {
+    BASE_ASSERT(job->releasing && !job->prepared && job->id != 0);
     struct cluster_crew_engine engine;
     struct cluster_message message;
     memset(&message, 0, sizeof message);
@@ -389,6 +398,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_LOW, .low = {.side = event->side}};
     if (event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED) {
+        BASE_ASSERT(job->prepared); /* the crew closes what it was given, once */
         job->prepared = false;
         if (job->releasing)
             closed(job, true);

@@ -15,6 +15,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/node/heartbeat.h"
@@ -120,6 +121,7 @@ static void node_send(void *context, const struct cluster_message *message)
 
 static void node_hello(struct node *node)
 {
+    BASE_ASSERT(node_job_idle(&node->job)); /* no order of a new coordinator may meet an old job */
     struct cluster_crew_engine engine;
     cluster_crew_engine(node->crew, &engine);
     struct cluster_message message;
@@ -144,6 +146,7 @@ static void node_hello(struct node *node)
 
 static void node_connect(struct node *node, uint64_t now_ns)
 {
+    BASE_ASSERT(!node->link && !node->heartbeat && !node->welcomed);
     struct base_error error;
     if (cluster_link_connect(&node->config->coordinator, node->config->key, now_ns + NODE_CONNECT_NS, &node->link,
                              &error) != BASE_OK) {
@@ -169,6 +172,7 @@ static void node_welcomed(struct node *node)
                                                     .key = node->config->key,
                                                     .work = &node->work,
                                                     .stuck_ns = CLUSTER_STUCK_NS};
+    BASE_ASSERT(node->link && !node->heartbeat);
     cluster_link_trust(node->link);
     node->welcomed = true;
     node->complained = false;

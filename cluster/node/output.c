@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "shuffle/output/publish.h"
@@ -48,8 +49,9 @@ static struct node_output *output_find(const struct node_outputs *outputs, uint6
 static void output_drop(struct node_outputs *outputs, struct node_output *output)
 {
     struct node_output **at = &outputs->list;
-    while (*at != output)
+    while (*at && *at != output)
         at = &(*at)->next;
+    BASE_ASSERT(*at);
     *at = output->next;
     output_free(output);
 }
@@ -59,6 +61,7 @@ enum base_status node_output_begin(struct node_outputs *outputs, const struct jo
 {
     if (!plan->out)
         return BASE_OK;
+    BASE_ASSERT(plan->job != 0 && count > 0);
     struct node_output *output = calloc(1, sizeof *output);
     if (!output)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
@@ -91,6 +94,7 @@ enum base_status node_output_stage(struct node_outputs *outputs, uint64_t job, c
     if (!output)
         return base_error_set(error, BASE_PROTOCOL, "told to sync the output of a job without output");
     const struct shuffle_publication publication = publication_of(output);
+    BASE_ASSERT(!output->retry_ns); /* nothing that is to be removed becomes durable */
     const enum base_status status = shuffle_publish_stage(&publication, text, error);
     output->staged = status == BASE_OK;
     return status;
@@ -136,6 +140,7 @@ static void output_remove(struct node_outputs *outputs, struct node_output *outp
     if (!output->retry_ns)
         base_log_warn("what job %llu wrote is not removed yet: %s; it is tried again until it can be done",
                       (unsigned long long)output->job, error.text);
+    BASE_ASSERT(base_status_is_failure(error.status));
     output->backoff_ns = base_min_u64(base_max_u64(2 * output->backoff_ns, OUTPUT_RETRY_MIN_NS), OUTPUT_RETRY_MAX_NS);
     output->retry_ns = now_ns + output->backoff_ns;
 }

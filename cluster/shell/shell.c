@@ -47,6 +47,7 @@ static void peer_watch(struct shell *shell, struct shell_peer *peer)
 
 void shell_peer_close(struct shell *shell, struct shell_peer *peer, uint64_t now_ns)
 {
+    BASE_ASSERT(!peer->dead);
     if (!peer->closing) {
         peer->closing = true;
         peer->patience_ns = now_ns + SHELL_PATIENCE_NS;
@@ -93,6 +94,7 @@ static bool shell_unsent(struct shell *shell, struct cluster_event *event)
     for (struct shell_peer *peer = shell->peers; peer && shell->unsent_count > 0; peer = peer->next) {
         if (!peer->unsent)
             continue;
+        BASE_ASSERT(shell->unsent_count > 0);
         peer->unsent = false;
         shell->unsent_count--;
         if (peer->dead || peer->closing || peer->failed)
@@ -200,6 +202,7 @@ static enum base_status peer_lost(struct shell *shell, struct shell_peer *peer, 
     peer->dead = true;
     if (!peer->hello || peer->closing)
         return BASE_OK;
+    BASE_ASSERT(base_status_is_failure(peer->error.status)); /* the step says why it is lost */
     const struct cluster_event event = {.kind = CLUSTER_EVENT_LOST, .peer = peer->id, .error = peer->error};
     return shell_step(shell, &event, error);
 }

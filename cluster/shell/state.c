@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/log.h"
 #include "cluster/shell/state_file.h"
 
@@ -133,6 +134,7 @@ enum base_status cluster_state_reserve(struct cluster_state *state, uint64_t *fi
     const enum base_status status = state_file_write(&state->folder, "epoch", text, NULL, error);
     if (status != BASE_OK)
         return status;
+    BASE_ASSERT(state->epoch < EPOCH_MAX && state->id[0]);
     *first_job = state->epoch * CLUSTER_JOBS_PER_BLOCK + 1;
     state->epoch++;
     return BASE_OK;

@@ -241,6 +241,10 @@ static void test_orders_out_of_turn(void **state)
 {
     (void)state;
     const struct join_settings settings = {0};
+    struct cluster_message nothing = {.kind = CLUSTER_MESSAGE_RESOLVE}; /* job 0: none */
+    struct base_error error;
+    assert_int_equal(node_job_order(&agent.job, &nothing, &error), BASE_PROTOCOL);
+    assert_true(node_job_idle(&agent.job));
     begin(&settings);
     expect_step(JOIN_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
