@@ -9,8 +9,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -66,19 +68,50 @@ static size_t prefix_write(char *line, size_t line_bytes, enum base_log_level le
     return written > 0 ? (size_t)written : 0;
 }
 
-/* Can standard error be opened anew? Then this process alone writes through the new descriptor, and may make it
- * non-blocking: the old one is shared with a shell or a supervisor. */
-static bool reopened_write(const char *line, size_t bytes)
+/* A pipe that cannot be opened anew: a pipe of ours takes the line, and the kernel moves it over if there is room. */
+static bool spliced_write(const char *line, size_t bytes)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int ours[2] = {-1, -1}; /* empty but for a line that is being moved */
+    pthread_mutex_lock(&lock);
+    bool written = ours[0] >= 0 || pipe2(ours, O_NONBLOCK | O_CLOEXEC) == 0;
+    written = written && write(ours[1], line, bytes) == (ssize_t)bytes &&
+              splice(ours[0], NULL, STDERR_FILENO, NULL, bytes, SPLICE_F_NONBLOCK) == (ssize_t)bytes;
+    const int failed = errno;
+    char rest[LINE_BYTES];
+    while (!written && ours[0] >= 0 && read(ours[0], rest, sizeof rest) > 0)
+        ;
+    pthread_mutex_unlock(&lock);
+    errno = failed;
+    return written;
+}
+
+/* A terminal of another user: as the one that controls this process it can be opened all the same. -1: it is not. */
+static int terminal_open(dev_t device)
+{
+    const int fd = open("/dev/tty", O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    unsigned encoded = 0;
+    if (fd >= 0 && ioctl(fd, TIOCGDEV, &encoded) == 0 && makedev(encoded >> 8 & 0xfff, encoded & 0xff) == device)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+/* A descriptor that this process alone writes through, and may make non-blocking: standard error itself is shared with
+ * a shell or a supervisor. -1: there is none. */
+static int stderr_reopen(const struct stat *info)
 {
     const int fd = open("/proc/self/fd/2", O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    if (fd < 0) {
-        struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
-        errno = EAGAIN; /* what poll finding nothing means */
-        return poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT) && write(STDERR_FILENO, line, bytes) > 0;
-    }
-    const bool written = write(fd, line, bytes) > 0;
-    close(fd);
-    return written;
+    return fd < 0 && S_ISCHR(info->st_mode) ? terminal_open(info->st_rdev) : fd;
+}
+
+/* A terminal that cannot be opened: its own word is all that there is to go by. */
+static bool polled_write(const char *line, size_t bytes)
+{
+    struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
+    errno = EAGAIN; /* what poll finding nothing means */
+    return poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT) && write(STDERR_FILENO, line, bytes) > 0;
 }
 
 /* A pipe, terminal or socket that nobody reads must not stop whoever logs. False: it takes nothing now. */
@@ -89,12 +122,22 @@ static bool stderr_write(const char *line, size_t bytes)
         return true; /* there is none: nobody waits for lines either */
     if (S_ISSOCK(info.st_mode))
         return send(STDERR_FILENO, line, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0 || errno != EAGAIN;
-    if (S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode))
-        return reopened_write(line, bytes) || errno != EAGAIN;
-    /* Nobody is left to tell when standard error itself fails. */
-    const ssize_t ignored = write(STDERR_FILENO, line, bytes);
-    (void)ignored;
-    return true;
+    if (!S_ISFIFO(info.st_mode) && !S_ISCHR(info.st_mode)) {
+        /* Nobody is left to tell when standard error itself fails. */
+        const ssize_t ignored = write(STDERR_FILENO, line, bytes);
+        (void)ignored;
+        return true;
+    }
+    const int fd = stderr_reopen(&info);
+    bool written;
+    if (fd >= 0)
+        written = write(fd, line, bytes) > 0;
+    else
+        written = S_ISFIFO(info.st_mode) ? spliced_write(line, bytes) : polled_write(line, bytes);
+    const int failed = errno;
+    if (fd >= 0)
+        close(fd);
+    return written || failed != EAGAIN;
 }
 
 static void line_write(const char *line, size_t bytes)

@@ -7,9 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -37,6 +41,24 @@ static int teardown(void **state)
     close(real_stderr);
     fclose(capture);
     return 0;
+}
+
+static int filling_fd = -1; /* another writer's end of the pipe, that does not wait */
+
+static void fill(void)
+{
+    static const char page[PIPE_BUF];
+    while (filling_fd >= 0 && write(filling_fd, page, sizeof page) > 0)
+        ;
+}
+
+int __real_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms);
+int __wrap_poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    const int ready = __real_poll(fds, count, timeout_ms);
+    fill();
+    return ready;
 }
 
 static const char *captured(void)
@@ -158,6 +180,72 @@ static void and_so_they_are_in_a_pipe_that_cannot_be_opened(void **state)
     assert_int_equal(seteuid(0), 0);
 }
 
+/* Another writer fills the pipe just when this one has looked whether there is room: whoever then writes and waits,
+ * waits for ever. */
+static void a_pipe_that_others_fill_does_not_stop_who_logs(void **state)
+{
+    (void)state;
+    if (geteuid() != 0)
+        skip();
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    char path[32], text[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+    filling_fd = open(path, O_WRONLY | O_NONBLOCK);
+    assert_true(filling_fd >= 0);
+    assert_int_equal(seteuid(65534), 0);
+    dup2(ends[1], STDERR_FILENO);
+    alarm(60);
+    for (int i = 0; i < 1000; i++)
+        base_log_info("%0200d", i);
+    fill();
+    base_log_info("does not wait");
+    alarm(0);
+    assert_true(read(ends[0], text, sizeof text) > 0);
+    assert_int_equal(seteuid(0), 0);
+    close(filling_fd);
+    filling_fd = -1;
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/* What the process does whose terminal, which belongs to root, nobody reads. */
+static int log_to_terminal(const char *terminal)
+{
+    setsid();
+    const int fd = open(terminal, O_RDWR); /* the first that it opens controls it */
+    if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || seteuid(65534) < 0)
+        return 2;
+    if (open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK) >= 0 || errno != EACCES)
+        return 3;
+    alarm(60);
+    for (int i = 0; i < 1000; i++)
+        base_log_info("%0*d", 150 + i, i);
+    return 0;
+}
+
+static void a_terminal_of_another_user_does_not_stop_who_logs(void **state)
+{
+    (void)state;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (geteuid() != 0 || master < 0)
+        skip();
+    assert_int_equal(grantpt(master), 0);
+    assert_int_equal(unlockpt(master), 0);
+    const pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(log_to_terminal(ptsname(master)));
+    int status;
+    char text[64] = "";
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_true(read(master, text, sizeof text - 1) > 30);
+    assert_non_null(strstr(text, " n3 "));
+    close(master);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -168,6 +256,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_long_name_is_cut, setup, teardown),
         cmocka_unit_test_setup_teardown(lines_that_nobody_reads_are_dropped_and_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(and_so_they_are_in_a_pipe_that_cannot_be_opened, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_pipe_that_others_fill_does_not_stop_who_logs, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_terminal_of_another_user_does_not_stop_who_logs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
