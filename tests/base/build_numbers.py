@@ -110,9 +110,9 @@ try:
     tree = os.path.join(HERE, "build")
     os.mkdir(tree)
     assert build_id(tree) == VERSION, "no repository, no commit"
-    put("cmake/commit", "$Format:%h$\n")
+    put("cmake/commit", "$Format:%H$\n")
     assert build_id(tree) == VERSION, "a checkout's is not filled in"
-    put("cmake/commit", "1d2fb59ac0\n")
+    put("cmake/commit", "1d2fb59ac0" + 30 * "7" + "\n")
     assert build_id(tree) == f"{VERSION}+1d2fb59ac0", "an archive's is"
     put("cmake/commit", 'x"; exit(1); "\n')
     assert build_id(tree) == VERSION
