@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "cluster/shell/internal.h"
@@ -151,49 +152,62 @@ static void bound_strangers(struct shell *shell)
         oldest->dead = true;
 }
 
+/* Nobody can be let in, which is said once in a while. */
+static void shut(struct shell *shell, int failed)
+{
+    const uint64_t now_ns = base_clock_now_ns();
+    if (shell->shut_told_ns == 0 || now_ns >= shell->shut_told_ns + SHELL_SHUT_TOLD_NS) {
+        base_log_warn("cannot accept a control connection: %s", strerror(failed));
+        shell->shut_told_ns = now_ns;
+    }
+    shell_door_open(shell, false);
+}
+
+/* A peer for the connection, whose fd is taken over; NULL: it is closed. */
+static struct shell_peer *peer_open(struct shell *shell, int fd)
+{
+    struct base_error error;
+    struct shell_peer *peer = calloc(1, sizeof *peer);
+    if (!peer || shell->peer_count >= SHELL_PEERS_MAX) {
+        if (may_complain(shell))
+            base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
+        close(fd);
+        free(peer);
+        return NULL;
+    }
+    if (cluster_link_adopt(fd, shell->key, &peer->link, &error) != BASE_OK) {
+        base_log_warn("%s", error.text);
+        free(peer);
+        return NULL;
+    }
+    peer->interest = EPOLLIN;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
+    if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
+        base_log_warn("cannot watch a control connection: %s", strerror(errno));
+        cluster_link_close(peer->link);
+        free(peer);
+        return NULL;
+    }
+    return peer;
+}
+
 void shell_door_accept(struct shell *shell)
 {
     for (int accepted = 0; accepted < SHELL_ACCEPTS_MAX; accepted++) {
         const int fd = accept4(shell->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+            continue;
         if (fd < 0) {
-            if (errno == EINTR || errno == ECONNABORTED)
-                continue;
-            if (errno != EAGAIN) {
-                const uint64_t now_ns = base_clock_now_ns();
-                if (shell->shut_told_ns == 0 || now_ns >= shell->shut_told_ns + SHELL_SHUT_TOLD_NS) {
-                    base_log_warn("cannot accept a control connection: %s", strerror(errno));
-                    shell->shut_told_ns = now_ns;
-                }
-                shell_door_open(shell, false);
-            }
+            if (errno != EAGAIN)
+                shut(shell, errno);
             return;
         }
-        struct base_error error;
-        struct cluster_link *link = NULL;
-        struct shell_peer *peer = calloc(1, sizeof *peer);
-        if (!peer || shell->peer_count >= SHELL_PEERS_MAX) {
-            if (may_complain(shell))
-                base_log_warn("a control connection is dropped: %u are open already", shell->peer_count);
-            close(fd);
-            free(peer);
+        struct shell_peer *peer = peer_open(shell, fd);
+        if (!peer)
             continue;
-        }
-        if (cluster_link_adopt(fd, shell->key, &link, &error) != BASE_OK) {
-            base_log_warn("%s", error.text);
-            free(peer);
-            continue;
-        }
+        BASE_ASSERT(!peer->hello && !peer->client); /* the step hears of nobody before the hello */
         peer->id = ++shell->next_id;
-        peer->link = link;
-        peer->interest = EPOLLIN;
         peer->patience_ns = base_clock_now_ns() + SHELL_PATIENCE_NS;
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = peer};
-        if (epoll_ctl(shell->epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0) {
-            base_log_warn("cannot watch a control connection: %s", strerror(errno));
-            cluster_link_close(link);
-            free(peer);
-            continue;
-        }
         peer->next = shell->peers;
         shell->peers = peer;
         shell->peer_count++;
