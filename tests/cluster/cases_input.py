@@ -383,7 +383,7 @@ def incomplete_results(cluster):
     number, two = lines[1].split(b",")[0], len(lines[1]) + len(lines[2])
     lines[1:3] = [number + b"," + b"x" * (two - len(number) - 2) + b"\n"]
     write(lab, os.path.join(out, parts[0]), b"".join(lines))
-    refused(cluster, ["was changed", "1999 rows were read", "counts 2000", "--incomplete=yes"], out)
+    refused(cluster, ["was changed", "1999 rows were read", "counts 2000", "incomplete=yes"], out)
     out, _ = made()
     os.unlink(out + "/_SUCCESS.json")
     refused(cluster, ["not complete", "_SUCCESS.json"], out)
