@@ -684,7 +684,7 @@ class Texts(unittest.TestCase):
 
 class Agreement(unittest.TestCase):
     def test_ports_are_millraceds(self):
-        with open(f"{ROOT}/cluster/place.h", encoding="utf-8") as file:
+        with open(f"{ROOT}/cluster/crew/place.h", encoding="utf-8") as file:
             text = file.read()
         for name, value in (("CLUSTER_PORT_BLOCK", plans.PORT_BLOCK), ("CLUSTER_PORTS_DEFAULT", plans.PORTS_FIRST),
                             ("CLUSTER_AREA_BYTES_DEFAULT", plans.AREA_BYTES)):
@@ -694,7 +694,7 @@ class Agreement(unittest.TestCase):
             self.assertEqual(int(one) << int(shift or 0), value, name)
 
     def test_drivers_are_doctors(self):
-        with open(f"{ROOT}/cluster/doctor_cards.c", encoding="utf-8") as file:
+        with open(f"{ROOT}/cluster/doctor/cards.c", encoding="utf-8") as file:
             match = re.search(r"drivers\[\] = \{([^}]*)\}", file.read())
         self.assertEqual(sorted(re.findall(r'"(\w+)"', match[1])), sorted(plans.DRIVERS))
 
