@@ -1,23 +1,22 @@
-/* The command line: words in front of the command, then the command's own, then what can be checked without a cluster.
- *
- * argp stays silent about errors (ARGP_NO_ERRS): a wrong word is told like every other failure, in one line, and as
- * JSON when that was asked for. */
+/* The command line: words before the command, then the command's own, then what can be checked without a cluster. */
 #include "cluster/options/args.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/text/nearest.h"
-#include "cluster/options/bisect_options.h"
 #include "cluster/options/options.h"
 #include "cluster/protocol/listen_policy.h"
 
-static const char *const command_words[CLUSTER_COMMAND_COUNT] = {
-#define X(name, word, about) word,
-    CLUSTER_COMMAND_LIST(X)
-#undef X
+struct client_reader {
+    struct cluster_client_args *args;
+    struct base_error *error;
+    struct option_reading reading;
 };
+
+/* Files in the folder have names of their own. */
+enum { OUT_BYTES_MAX = PATH_MAX - 1 - NAME_MAX - 1 };
 
 static enum base_status no_memory(struct base_error *error)
 {
@@ -101,22 +100,40 @@ static enum base_status check_source(struct cluster_submit *submit, uint32_t ind
     return status;
 }
 
+/* A path that no kernel takes is better refused here than by every node. */
+static enum base_status check_path(const char *option, const char *path, struct base_error *error)
+{
+    if (strlen(path) > OUT_BYTES_MAX)
+        return base_error_set(error, BASE_INVALID,
+                              "--%s=%.40s... has %zu bytes as a whole path, at most %d are allowed: make it shorter",
+                              option, path, strlen(path), OUT_BYTES_MAX);
+    for (const char *name = path; *name != '\0'; name += strspn(name, "/")) {
+        const size_t bytes = strcspn(name, "/");
+        if (bytes > NAME_MAX)
+            return base_error_set(error, BASE_INVALID,
+                                  "--%s: the name \"%.40s...\" in its path has %zu bytes, at most %d are allowed",
+                                  option, name, bytes, NAME_MAX);
+        name += bytes;
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_output(struct client_reader *reader)
 {
+    const bool format = option_table_given(&reader->reading, "output-format");
     struct cluster_submit *submit = &reader->args->submit;
     if (submit->out && submit->into_table)
         return base_error_set(reader->error, BASE_INVALID,
                               "--into=table keeps rows in memory, --out writes them: choose one of them");
-    if (reader->output_format && !submit->out)
+    if (format && !submit->out)
         return base_error_set(reader->error, BASE_INVALID,
                               "--output-format says how --out=DIR writes: add --out, or leave it away");
     if (!submit->out)
         return BASE_OK;
-    if (*submit->out == '\0')
-        return base_error_set(reader->error, BASE_INVALID, "--out wants the name of a folder that does not exist yet");
-    if (!reader->output_format)
+    if (!format)
         submit->output = SHUFFLE_OUTPUT_CSV;
-    return make_absolute("", submit->out, &submit->out, reader->error);
+    const enum base_status status = make_absolute("", submit->out, &submit->out, reader->error);
+    return status == BASE_OK ? check_path("out", submit->out, reader->error) : status;
 }
 
 static enum base_status check_job(struct client_reader *reader)
@@ -135,70 +152,6 @@ static enum base_status check_job(struct client_reader *reader)
 
 /* Reading ---------------------------------------------------------------------------------------------------------- */
 
-static const unsigned parse_flags = ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT;
-
-/* Offers the names of all options of a command but those that the word already is. */
-static void offer_options(const struct argp *argp, struct base_nearest *nearest)
-{
-    for (const struct argp_option *option = argp->options; option && (option->name || option->doc); option++)
-        if (option->name && !(strlen(option->name) == nearest->text_bytes &&
-                              memcmp(option->name, nearest->text, nearest->text_bytes) == 0))
-            base_nearest_offer(nearest, option->name);
-    for (const struct argp_child *child = argp->children; child && child->argp; child++)
-        offer_options(child->argp, nearest);
-}
-
-/* argp stopped at a word; say why when the parser did not. */
-static enum base_status tell_wrong_word(struct client_reader *reader, const struct argp *argp, int argc, char **argv)
-{
-    if (reader->error->status != BASE_OK)
-        return reader->error->status;
-    const int behind = reader->stopped_at;
-    const char *word = argv[behind > 1 && behind <= argc ? behind - 1 : argc - 1];
-    struct base_nearest nearest = base_nearest_to("", 0);
-    if (strncmp(word, "--", 2) == 0) {
-        nearest = base_nearest_to(word + 2, strcspn(word + 2, "="));
-        offer_options(argp, &nearest);
-    }
-    char hint[BASE_NEAREST_HINT_BYTES];
-    return base_error_set(reader->error, BASE_INVALID,
-                          "\"%s\" is not understood: the option is unknown or ambiguous, or its value is missing%s; "
-                          "`millrace%s%s --help' shows the options",
-                          word, base_nearest_hint(&nearest, "--", hint), reader->front ? "" : " ",
-                          reader->front ? "" : reader->command);
-}
-
-static enum cluster_args_outcome give_help(const struct argp *argp, const char *name, FILE *out)
-{
-    char *writable = strdup(name); /* argp_help wants it so */
-    if (!writable)
-        return CLUSTER_ARGS_WRONG;
-    argp_help(argp, out, ARGP_HELP_SHORT_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, writable);
-    free(writable);
-    return CLUSTER_ARGS_DONE;
-}
-
-static enum base_status find_command(struct client_reader *reader)
-{
-    for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++)
-        if (reader->command && strcmp(reader->command, command_words[i]) == 0) {
-            reader->args->command = (enum cluster_command)i;
-            return BASE_OK;
-        }
-    char list[128] = "";
-    for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++)
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", command_words[i]);
-    if (!reader->command)
-        return base_error_set(reader->error, BASE_INVALID, "a command is missing: %s; `millrace --help' says more",
-                              list);
-    struct base_nearest nearest = base_nearest_to(reader->command, strlen(reader->command));
-    for (int i = 0; i < CLUSTER_COMMAND_COUNT; i++)
-        base_nearest_offer(&nearest, command_words[i]);
-    char hint[BASE_NEAREST_HINT_BYTES];
-    return base_error_set(reader->error, BASE_INVALID, "there is no command \"%s\"%s; the commands are %s",
-                          reader->command, base_nearest_hint(&nearest, "", hint), list);
-}
-
 static void begin_submit(struct cluster_client_args *args)
 {
     if (args->command == CLUSTER_COMMAND_JOIN) {
@@ -212,47 +165,52 @@ static void begin_submit(struct cluster_client_args *args)
     }
 }
 
-static enum cluster_args_outcome parse_command(struct client_reader *reader, int argc, char **argv, FILE *out)
+static enum cluster_args_outcome give_help(const struct option_command *command, struct client_reader *reader,
+                                           FILE *out)
 {
-    const struct argp *argp = client_command_options(reader->args->command);
-    char name[32];
-    snprintf(name, sizeof name, "millrace %s", reader->command);
-    begin_submit(reader->args);
-    reader->front = reader->handed_down = false;
-    const int failed = argp_parse(argp, argc, argv, parse_flags, NULL, reader);
-    if (reader->help)
-        return give_help(argp, name, out);
-    if (failed) {
-        tell_wrong_word(reader, argp, argc, argv);
-        return CLUSTER_ARGS_WRONG;
+    const struct option_program *list = command == client_program.front ? &client_program : NULL;
+    if (option_table_help(command, list, out) == BASE_OK)
+        return CLUSTER_ARGS_DONE;
+    no_memory(reader->error);
+    return CLUSTER_ARGS_WRONG;
+}
+
+static enum base_status check_command(struct client_reader *reader)
+{
+    struct cluster_client_args *args = reader->args;
+    if (args->command == CLUSTER_COMMAND_KEY) {
+        args->file = reader->reading.bare;
+        if (!args->file || !*args->file)
+            return base_error_set(reader->error, BASE_INVALID, "the name of a new file is missing: millrace key FILE");
     }
-    if (reader->args->command == CLUSTER_COMMAND_KEY && (!reader->args->file || !*reader->args->file)) {
-        base_error_set(reader->error, BASE_INVALID, "the name of a new file is missing: millrace key FILE");
-        return CLUSTER_ARGS_WRONG;
-    }
-    if (reader->args->submit.source_count > 0 && check_job(reader) != BASE_OK)
-        return CLUSTER_ARGS_WRONG;
-    if (reader->args->command == CLUSTER_COMMAND_BISECT && bisect_options_check(reader) != BASE_OK)
-        return CLUSTER_ARGS_WRONG;
-    return CLUSTER_ARGS_RUN;
+    if (args->command == CLUSTER_COMMAND_BISECT)
+        bisect_options_fill(args);
+    return args->submit.source_count > 0 ? check_job(reader) : BASE_OK;
 }
 
 static enum cluster_args_outcome parse_all(struct client_reader *reader, int argc, char **argv, FILE *out)
 {
-    const int failed = argp_parse(client_front_options(), argc, argv, parse_flags | ARGP_IN_ORDER, NULL, reader);
-    if (reader->help)
-        return give_help(client_front_options(), "millrace", out);
-    if (failed) {
-        tell_wrong_word(reader, client_front_options(), argc, argv);
+    struct cluster_client_args *args = reader->args;
+    struct option_reading *reading = &reader->reading;
+    if (option_table_read(client_program.front, argc, argv, reading) != BASE_OK)
         return CLUSTER_ARGS_WRONG;
-    }
-    if (reader->version) {
-        reader->args->command = CLUSTER_COMMAND_VERSION;
+    if (args->help)
+        return give_help(client_program.front, reader, out);
+    if (args->version) {
+        args->command = CLUSTER_COMMAND_VERSION;
         return CLUSTER_ARGS_RUN;
     }
-    if (find_command(reader) != BASE_OK)
+    const struct option_command *command = option_command_find(&client_program, reading->bare, reader->error);
+    if (!command)
         return CLUSTER_ARGS_WRONG;
-    return parse_command(reader, argc - reader->command_index, argv + reader->command_index, out);
+    args->command = (enum cluster_command)(command - client_program.command);
+    begin_submit(args);
+    const int at = reading->bare_at;
+    if (option_table_read(command, argc - at, argv + at, reading) != BASE_OK)
+        return CLUSTER_ARGS_WRONG;
+    if (args->help)
+        return give_help(command, reader, out);
+    return check_command(reader) == BASE_OK ? CLUSTER_ARGS_RUN : CLUSTER_ARGS_WRONG;
 }
 
 enum cluster_args_outcome cluster_client_args_parse(int argc, char **argv, FILE *out, struct cluster_client_args *args,
@@ -260,11 +218,11 @@ enum cluster_args_outcome cluster_client_args_parse(int argc, char **argv, FILE 
 {
     *args = (struct cluster_client_args){.command = CLUSTER_COMMAND_COUNT};
     *error = (struct base_error){0};
-    struct client_reader reader = {.args = args, .error = error, .front = true};
+    struct client_reader reader = {.args = args, .error = error, .reading = {.target = args, .error = error}};
     const enum cluster_args_outcome outcome = parse_all(&reader, argc, argv, out);
     if (outcome != CLUSTER_ARGS_RUN)
         cluster_client_args_free(args);
-    /* A word that stopped the reading may stand in front of it. */
+    /* A word that stopped the reading may stand before it. */
     for (int i = 1; i < argc && outcome == CLUSTER_ARGS_WRONG; i++)
         args->json |= strcmp(argv[i], "--json") == 0;
     if (!args->coordinator)

@@ -42,7 +42,7 @@ struct cluster_client_args {
     const char *file;        /* key: the file to make; borrowed */
     const char *interface;   /* doctor: the one to bind a queue of, or NULL; borrowed */
     const char *report;      /* join, shuffle: a file that gets the JSON object as well, or NULL; borrowed */
-    bool json;
+    bool json, help, version;
     struct cluster_submit submit; /* join, shuffle, bisect; owned */
     struct cluster_bisect_words bisect;
 };

@@ -1,5 +1,5 @@
-#include "cluster/options/bisect_options.h"
-
+/* The options of `millrace bisect`. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,82 +7,57 @@
 #include "base/text/number.h"
 #include "cluster/bisect/rate.h"
 #include "cluster/options/bisect_racks.h"
+#include "cluster/options/options.h"
+#include "cluster/options/value.h"
 
-enum bisect_key {
-    KEY_SECONDS = BISECT_OPTION_FIRST,
-    KEY_CUTS,
-    KEY_STREAMS,
-    KEY_ENGINES,
-    KEY_SOCKETS,
-    KEY_RACKS,
-    KEY_LINK_RATE,
-    KEY_HTML
-};
+static const struct option_choice cuts_choices[] = {
+    {"all", CLUSTER_BISECT_ALL}, {"minimum", CLUSTER_BISECT_LEAST}, {0}};
 
-enum { GROUP_WHAT = 1, GROUP_HOW, GROUP_SHOW };
-
-const struct argp_option bisect_options[] = {
-    {.doc = "What is measured:", .group = GROUP_WHAT},
-    {"seconds", KEY_SECONDS, "S", 0, "Measured time of every step, 0.05 to 60, after a warm-up (default: 1)",
-     GROUP_WHAT},
-    {"cuts", KEY_CUTS, "all|N|minimum", 0,
-     "Which balanced cuts: every one (the default up to 8 nodes), N, or the cuts tried while searching for the "
-     "smallest",
-     GROUP_WHAT},
-    {"streams", KEY_STREAMS, "S", 0,
-     "Connections from one node to another, at most one for each pair of their workers (default: one per worker)",
-     GROUP_WHAT},
-    {"racks", KEY_RACKS, "FILE", 0,
-     "A line for each node, its name first and rack=NAME somewhere after it: cuts that keep racks together are tried "
-     "first",
-     GROUP_WHAT},
-    {.doc = "Execution:", .group = GROUP_HOW},
-    {"engine", KEY_ENGINES, "ENGINE[,ENGINE...]", 0,
-     "How bytes are moved (default: auto); several are measured one after the other, into one report", GROUP_HOW},
-    {"socket", KEY_SOCKETS, "SETTING=VALUE[,...]", 0, "Of the connections, as in `millrace join'", GROUP_HOW},
-    {.doc = "Report:", .group = GROUP_SHOW},
-    {"link-rate", KEY_LINK_RATE, "RATE[,NODE=RATE...]", 0,
-     "What the nodes' links carry, as 100gbit or, to send and to receive, 500mbit/200mbit (default: what the cards "
-     "say)",
-     GROUP_SHOW},
-    {"html", KEY_HTML, "FILE", 0, "Write a page with tables and figures, too", GROUP_SHOW},
-    {0}};
-
-static enum base_status read_seconds(const char *text, uint64_t *ns, struct base_error *error)
+static enum base_status read_seconds(const struct option_row *row, const char *text, void *target,
+                                     struct base_error *error)
 {
     char *end;
     const double seconds = strtod(text, &end);
-    if (end == text || *end != '\0' || !(seconds >= 0.05 && seconds <= 60))
-        return base_error_set(error, BASE_INVALID, "--seconds=%s is not understood: it goes from 0.05 to 60", text);
-    *ns = (uint64_t)(seconds * 1e9);
+    if (end == text || *end != '\0')
+        return base_error_set(error, BASE_INVALID, "--%s=%.80s is not a number: write seconds from 0.05 to 60",
+                              row->name, text);
+    if (!(seconds >= 0.05 && seconds <= 60))
+        return base_error_set(error, BASE_INVALID, "--%s=%.80s is out of range: it goes from 0.05 to 60", row->name,
+                              text);
+    *(uint64_t *)option_field(row, target) = (uint64_t)(seconds * 1e9);
     return BASE_OK;
 }
 
-static enum base_status read_cuts(const char *text, struct cluster_bisect_request *request, struct base_error *error)
+static enum base_status read_cuts(const struct option_row *row, const char *text, void *target,
+                                  struct base_error *error)
 {
+    struct cluster_bisect_request *request = option_field(row, target);
     uint64_t count = 0;
+    struct base_nearest nearest = base_nearest_to(text, strlen(text));
     request->cut_count = 0;
-    if (strcmp(text, "all") == 0) {
-        request->cuts = CLUSTER_BISECT_ALL;
-    } else if (strcmp(text, "minimum") == 0) {
-        request->cuts = CLUSTER_BISECT_LEAST;
-    } else if (base_number_parse(text, &count) && count > 0 && count <= CLUSTER_BISECT_CUTS_MAX) {
+    if (base_number_parse(text, &count) && count > 0 && count <= CLUSTER_BISECT_CUTS_MAX) {
         request->cuts = CLUSTER_BISECT_COUNT;
         request->cut_count = (uint32_t)count;
-    } else {
-        struct base_nearest nearest = base_nearest_to(text, strlen(text));
-        base_nearest_offer(&nearest, "all");
-        base_nearest_offer(&nearest, "minimum");
-        char hint[BASE_NEAREST_HINT_BYTES];
-        return base_error_set(error, BASE_INVALID,
-                              "--cuts=%s is not understood%s: choose all, minimum, or a number from 1 to %d", text,
-                              base_nearest_hint(&nearest, "", hint), CLUSTER_BISECT_CUTS_MAX);
+        return BASE_OK;
     }
-    return BASE_OK;
+    for (const struct option_choice *choice = row->choice; choice->word; choice++) {
+        if (strcmp(text, choice->word) == 0) {
+            request->cuts = (enum cluster_bisect_cuts)choice->value;
+            return BASE_OK;
+        }
+        base_nearest_offer(&nearest, choice->word);
+    }
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_INVALID,
+                          "--%s=%.80s is not understood%s: choose all, minimum, or a number from 1 to %d", row->name,
+                          text, base_nearest_hint(&nearest, "", hint), CLUSTER_BISECT_CUTS_MAX);
 }
 
-static enum base_status read_engines(const char *text, struct cluster_bisect_words *words, struct base_error *error)
+static enum base_status read_engines(const struct option_row *row, const char *text, void *target,
+                                     struct base_error *error)
 {
+    struct cluster_bisect_words *words = option_field(row, target);
+    struct base_error inner = {0};
     words->engine_count = 0;
     char *copy = strdup(text), *rest = copy, *word;
     if (!copy)
@@ -90,52 +65,117 @@ static enum base_status read_engines(const char *text, struct cluster_bisect_wor
     enum base_status status = BASE_OK;
     while (status == BASE_OK && (word = strsep(&rest, ","))) {
         if (words->engine_count == CLUSTER_BISECT_ENGINES_MAX)
-            status = base_error_set(error, BASE_INVALID, "--engine=%s: at most %d engines are measured in one report",
-                                    text, CLUSTER_BISECT_ENGINES_MAX);
+            status = base_error_set(&inner, BASE_INVALID, "at most %d engines are measured in one report",
+                                    CLUSTER_BISECT_ENGINES_MAX);
         else
-            status = net_engine_choice_parse(word, &words->engine[words->engine_count++], error);
+            status = net_engine_choice_parse(word, &words->engine[words->engine_count++], &inner);
     }
     free(copy);
-    return status;
+    return status == BASE_OK ? status : base_error_set(error, status, "--%s=%.80s: %s", row->name, text, inner.text);
 }
 
-enum base_status bisect_option_read(struct client_reader *reader, int key, const char *text)
+static enum base_status read_racks(const struct option_row *row, const char *text, void *target,
+                                   struct base_error *error)
 {
-    struct cluster_client_args *args = reader->args;
-    struct cluster_bisect_request *request = &args->submit.bisect;
-    uint64_t streams;
-    switch (key) {
-    case KEY_SECONDS:
-        return read_seconds(text, &request->duration_ns, reader->error);
-    case KEY_CUTS:
-        return read_cuts(text, request, reader->error);
-    case KEY_STREAMS:
-        if (!base_number_parse(text, &streams) || streams == 0 || streams > CLUSTER_BISECT_STREAMS_MAX)
-            return base_error_set(reader->error, BASE_INVALID, "--streams=%s is not a number from 1 to %d", text,
-                                  CLUSTER_BISECT_STREAMS_MAX);
-        request->streams = (uint32_t)streams;
-        return BASE_OK;
-    case KEY_ENGINES:
-        return read_engines(text, &args->bisect, reader->error);
-    case KEY_RACKS:
-        return bisect_racks_read(text, request, reader->error);
-    case KEY_SOCKETS:
-        return net_socket_settings_parse(text, &args->submit.settings.socket, reader->error);
-    case KEY_LINK_RATE:
-        args->bisect.link_rate = text;
-        return bisect_links_find(text, "", &(struct bisect_link){0}, reader->error);
-    default:
-        args->bisect.html = text;
-        return BASE_OK;
-    }
+    return bisect_racks_read(text, option_field(row, target), error);
 }
 
-enum base_status bisect_options_check(struct client_reader *reader)
+static enum base_status read_link_rate(const struct option_row *row, const char *text, void *target,
+                                       struct base_error *error)
 {
-    struct cluster_bisect_words *words = &reader->args->bisect;
+    const enum base_status status = bisect_links_find(text, "", &(struct bisect_link){0}, error);
+    return status == BASE_OK ? option_read_borrowed(row, text, target, error) : status;
+}
+
+#define ARGS_FIELD(member) OPTION_FIELD(struct cluster_client_args, member)
+
+const struct option_row bisect_what_rows[] = {
+    {.name = "seconds",
+     .value = "S",
+     .read = read_seconds,
+     ARGS_FIELD(submit.bisect.duration_ns),
+     .json = "seconds_per_step",
+     .help = "Measured time of every step, 0.05 to 60, after a warm-up (default: 1)",
+     .manual = "Measured time of every step, from 0.05 to 60; the default is 1.\n"
+               "The warm-up before it is a fifth of that, and 0.1 s at least."},
+    {.name = "cuts",
+     .value = "all|N|minimum",
+     .choice = cuts_choices,
+     .read = read_cuts,
+     ARGS_FIELD(submit.bisect),
+     .help = "Which balanced cuts: every one (the default up to 8 nodes), N, or the cuts tried while searching for the "
+             "smallest",
+     .manual = "Which balanced cuts: every one (the default up to 8 nodes, possible up to 14),\n.Ar N\n"
+               "of them, or the cuts tried while searching for the smallest.\n"
+               "The default beyond 8 nodes is 32."},
+    {.name = "streams",
+     .value = "S",
+     .read = option_read_number,
+     ARGS_FIELD(submit.bisect.streams),
+     .least = 1,
+     .most = CLUSTER_BISECT_STREAMS_MAX,
+     .json = "streams",
+     .help = "Connections from one node to another, at most one for each pair of their workers (default: one per "
+             "worker)",
+     .manual = "Connections from one node to another, at most one for each pair of their workers.\n"
+               "The default is one per worker."},
+    {.name = "racks",
+     .value = "FILE",
+     .path = OPTION_PATH_FILE,
+     .read = read_racks,
+     ARGS_FIELD(submit.bisect),
+     .help = "A line for each node, its name first and rack=NAME somewhere after it: cuts that keep racks together "
+             "are tried first",
+     .manual = "Says which nodes share a rack: a line for each node, with its name first and\n"
+               ".Cm rack Ns = Ns Ar NAME\n"
+               "somewhere after it; what follows a # is a comment, and other words are ignored.\n"
+               "Where cuts are searched for, those that keep racks together come first."},
+    {0}};
+
+const struct option_row bisect_run_rows[] = {
+    {.name = "engine",
+     .value = "ENGINE[,ENGINE...]",
+     .choice = option_engine_choices,
+     .read = read_engines,
+     ARGS_FIELD(bisect),
+     .json = "engine",
+     .help = "How bytes are moved (default: auto); several are measured one after the other, into one report",
+     .manual = "How bytes are moved;\n.Nm millrace engines\nlists the choices.\n"
+               "Several are measured one after the other, into one report.\nThe default is auto."},
+    {.name = "socket",
+     .value = "SETTING=VALUE[,...]",
+     .choice = socket_choices,
+     .read = option_read_socket,
+     ARGS_FIELD(submit.settings.socket),
+     .help = "TCP settings, as in `millrace join'",
+     .manual = "TCP settings, as in\n.Xr millrace-join 1 ."},
+    {0}};
+
+const struct option_row bisect_show_rows[] = {
+    {.name = "link-rate",
+     .value = "RATE[,NODE=RATE...]",
+     .read = read_link_rate,
+     ARGS_FIELD(bisect.link_rate),
+     .json = "link_rate",
+     .help = "What the nodes' links carry, as 100gbit or, to send and to receive, 500mbit/200mbit (default: what the "
+             "cards say)",
+     .manual = "What the nodes' links carry; the ideal of a cut follows from it.\nA\n.Ar RATE\n"
+               "is a number followed by kbit, mbit, gbit or tbit (powers of 1000), or two of them, to send and to "
+               "receive, as\n500mbit/200mbit.\n"
+               "The default is what the cards say; virtual cards say nothing of worth."},
+    {.name = "html",
+     .value = "FILE",
+     .path = OPTION_PATH_FILE,
+     .read = option_read_borrowed,
+     ARGS_FIELD(bisect.html),
+     .most = PATH_MAX - 1,
+     .help = "Write a page with tables and figures, too",
+     .manual = "Write a page with tables and figures, too.\nIt needs no other file and no network."},
+    {0}};
+
+void bisect_options_fill(struct cluster_client_args *args)
+{
+    struct cluster_bisect_words *words = &args->bisect;
     if (words->engine_count == 0)
         words->engine[words->engine_count++] = (struct net_engine_choice){.kind = NET_ENGINE_AUTO};
-    if (words->html && *words->html == '\0')
-        return base_error_set(reader->error, BASE_INVALID, "--html wants the name of the file to write");
-    return BASE_OK;
 }

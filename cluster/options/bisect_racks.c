@@ -65,7 +65,9 @@ enum base_status bisect_racks_read(const char *path, struct cluster_bisect_reque
     enum base_status status = BASE_OK;
     for (uint32_t number = 1; status == BASE_OK && getline(&line, &room, file) >= 0; number++)
         status = read_line(line, path, number, request, error);
-    if (status == BASE_OK && request->rack_count == 0)
+    if (status == BASE_OK && ferror(file)) /* also a folder: only reading finds it */
+        status = base_error_set(error, BASE_INVALID, "--racks=%s cannot be read: %s", path, strerror(errno));
+    else if (status == BASE_OK && request->rack_count == 0)
         status = base_error_set(error, BASE_PARSE, "--racks=%s names no rack: lines are NAME ... rack=RACK", path);
     free(line);
     fclose(file);

@@ -1,30 +1,28 @@
-/* Inside the command line's reader: the options there are, and what each does to the request. */
+/* Inside the command line: the tables of millrace's commands. Their target is struct cluster_client_args. */
 #ifndef MILLRACE_CLUSTER_OPTIONS_OPTIONS_H
 #define MILLRACE_CLUSTER_OPTIONS_OPTIONS_H
 
-#include <argp.h>
-
 #include "cluster/options/args.h"
+#include "cluster/options/table.h"
 
-/* What one parse carries from word to word: argp's input. */
-struct client_reader {
-    struct cluster_client_args *args;
-    struct base_error *error; /* filled when a parse fails because of what a word says */
-    bool front;               /* reading up to the command's word */
-    const char *command;      /* that word, or NULL */
-    int command_index;        /* its place in argv */
-    int stopped_at;           /* after an error: the place behind the wrong word */
-    bool help, version;
-    bool handed_down;   /* all groups know this reader */
-    bool output_format; /* --output-format was given */
-};
+/* With the commands in the order of enum cluster_command. */
+extern const struct option_program client_program;
 
-/* Of the words in front of the command. */
-const struct argp *client_front_options(void);
-const struct argp *client_command_options(enum cluster_command command);
+/* Groups that commands are made of. */
+extern const struct option_row join_source_rows[], shuffle_source_rows[];
+extern const struct option_row job_output_rows[], job_run_rows[], job_tune_rows[];
+extern const struct option_row bisect_what_rows[], bisect_run_rows[], bisect_show_rows[];
+
+/* What several tables say of --engine and --socket. */
+#define ENGINE_MANUAL_DEFAULT "The default is auto: io_uring where it works, else epoll, and the report says why.\n"
+extern const struct option_choice socket_choices[];
+option_reader option_read_socket; /* struct net_socket_settings */
+
 /* The name of a source's option: "left", "left-schema" and so on; of a shuffle's only source "in", "schema". what is ""
  * or begins with '-'; option has CLIENT_OPTION_BYTES. */
 enum { CLIENT_OPTION_BYTES = 40 };
 void client_source_option(const struct cluster_submit *submit, uint32_t index, const char *what, char *option);
+/* Fills what was left to its default. */
+void bisect_options_fill(struct cluster_client_args *args);
 
 #endif

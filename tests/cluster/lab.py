@@ -312,9 +312,14 @@ class Cluster:
 
 AS_USER = """#!/bin/sh
 [ "$1" = node ] || exec "{bin}/millraced" "$@"
-for key; do :; done # the last word is the key's path
 copy="{folder}/key-$3"
-install -o {uid} -m 0600 "$key" "$copy" || exit 1
+left=$#
+for word; do # the last two are --key and its path: the copy takes their place
+    shift
+    [ $left -le 2 ] || set -- "$@" "$word"
+    left=$((left - 1))
+done
+install -o {uid} -m 0600 "$word" "$copy" || exit 1
 exec {prefix} setpriv --reuid {uid} --regid 65534 --clear-groups "{bin}/millraced" "$@" --key "$copy"
 """
 

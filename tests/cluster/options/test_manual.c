@@ -1,0 +1,188 @@
+/* The manual's options, the help and the completions come from the tables: all are rendered here and compared. */
+#include "cluster/options/manual.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster/options/completion.h"
+#include "cluster/options/daemon_options.h"
+#include "cluster/options/options.h"
+#include "cluster/report/report.h"
+
+enum { PAGE_BYTES = 1 << 20, MARK_BYTES = 200 };
+
+static const struct option_program *const programs[] = {&client_program, &daemon_program};
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+/* The front (command -1) and the commands of a program. */
+static const struct option_command *command_at(const struct option_program *program, int at)
+{
+    return at < 0 ? program->front : &program->command[at];
+}
+
+static char *read_page(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = calloc(1, PAGE_BYTES);
+    assert_non_null(file);
+    assert_non_null(text);
+    assert_true(fread(text, 1, PAGE_BYTES - 1, file) > 0);
+    fclose(file);
+    return text;
+}
+
+static void expect_page(const struct option_command *command)
+{
+    char path[4096], begin_mark[MARK_BYTES], end_mark[MARK_BYTES], *options = NULL;
+    size_t bytes;
+    snprintf(path, sizeof path, "%s/%s", MILLRACE_MANUAL, command->page);
+    snprintf(begin_mark, sizeof begin_mark,
+             ".\\\" Options of %s, as MILLRACE_WRITE=1 test_cluster_options_manual wrote them\n", command->name);
+    snprintf(end_mark, sizeof end_mark, ".\\\" End of the options of %s\n", command->name);
+    FILE *to = open_memstream(&options, &bytes);
+    assert_non_null(to);
+    option_manual_print(command, to);
+    fclose(to);
+    char *page = read_page(path), *begin = strstr(page, begin_mark), *end = strstr(page, end_mark);
+    if (!begin || !end || begin > end)
+        fail_msg("%s has no place for the options of %s", path, command->name);
+    begin += strlen(begin_mark);
+    if (getenv("MILLRACE_WRITE")) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, "%.*s%s%s", (int)(begin - page), page, options, end);
+        assert_int_equal(fclose(file), 0);
+    } else if (bytes != (size_t)(end - begin) || memcmp(begin, options, bytes) != 0) {
+        fail_msg("%s has other options than the table of %s: run this test with MILLRACE_WRITE=1", path, command->name);
+    }
+    free(options);
+    free(page);
+}
+
+static void the_manual_has_the_options_of_the_tables(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PROGRAMS; p++)
+        for (int c = -1; c < (int)programs[p]->count; c++)
+            if (command_at(programs[p], c)->page)
+                expect_page(command_at(programs[p], c));
+}
+
+/* A command without a page of its own has the options of the front alone. */
+static void every_option_is_in_the_manual(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PROGRAMS; p++)
+        for (uint32_t c = 0; c < programs[p]->count; c++) {
+            const struct option_command *command = &programs[p]->command[c];
+            if (command->page)
+                continue;
+            assert_ptr_equal(command->group[0].row, programs[p]->front->group[0].row);
+            assert_null(command->group[1].row);
+        }
+}
+
+static void expect_in(const char *text, const char *what, const struct option_command *command, const char *format,
+                      const struct option_row *row)
+{
+    char word[128];
+    snprintf(word, sizeof word, format, row->name);
+    if (!strstr(text, word))
+        fail_msg("%s of %s lacks %s", what, command->name, word);
+}
+
+static void help_has_every_option(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PROGRAMS; p++)
+        for (int c = -1; c < (int)programs[p]->count; c++) {
+            const struct option_command *command = command_at(programs[p], c);
+            char *text = NULL;
+            size_t bytes;
+            FILE *to = open_memstream(&text, &bytes);
+            assert_int_equal(option_table_help(command, c < 0 ? programs[p] : NULL, to), BASE_OK);
+            fclose(to);
+            for (const struct option_group *group = command->group; group->row; group++)
+                for (const struct option_row *row = group->row; row->name; row++)
+                    expect_in(text, "the help", command, "--%s", row);
+            free(text);
+        }
+}
+
+static void completions_have_every_option(void **state)
+{
+    (void)state;
+    static void (*const shells[])(const struct option_program *,
+                                  FILE *) = {option_completion_bash, option_completion_zsh, option_completion_fish};
+    static const char *const formats[] = {" --%s", "--%s", " -l %s "};
+    for (int p = 0; p < PROGRAMS; p++)
+        for (size_t s = 0; s < sizeof shells / sizeof *shells; s++) {
+            char *text = NULL;
+            size_t bytes;
+            FILE *to = open_memstream(&text, &bytes);
+            shells[s](programs[p], to);
+            fclose(to);
+            for (int c = -1; c < (int)programs[p]->count; c++)
+                for (const struct option_group *group = command_at(programs[p], c)->group; group->row; group++)
+                    for (const struct option_row *row = group->row; row->name; row++)
+                        expect_in(text, "a completion", command_at(programs[p], c), formats[s], row);
+            free(text);
+        }
+}
+
+static void tables_are_well_formed(void **state)
+{
+    (void)state;
+    for (int p = 0; p < PROGRAMS; p++)
+        for (int c = -1; c < (int)programs[p]->count; c++) {
+            const struct option_command *command = command_at(programs[p], c);
+            const struct option_row *seen[OPTION_ROWS_MAX];
+            int count = 0;
+            assert_non_null(command->text);
+            for (const struct option_group *group = command->group; group->row; group++)
+                for (const struct option_row *row = group->row; row->name; row++) {
+                    assert_non_null(row->read);
+                    assert_non_null(row->help);
+                    assert_true(count < OPTION_ROWS_MAX);
+                    if (row->help[strlen(row->help) - 1] == '.' && !strstr(row->help, "..."))
+                        fail_msg("%s --%s: the help ends with a full stop", command->name, row->name);
+                    for (int i = 0; i < count; i++)
+                        if (strcmp(seen[i]->name, row->name) == 0 || (row->letter && seen[i]->letter == row->letter))
+                            fail_msg("%s has --%s twice", command->name, row->name);
+                    seen[count++] = row;
+                }
+        }
+}
+
+/* Keys that the tables name are those of the job's JSON object. */
+static void reported_options_have_their_keys(void **state)
+{
+    (void)state;
+    static const struct option_row *const groups[] = {join_source_rows, job_output_rows, job_run_rows, job_tune_rows};
+    const struct cluster_report report = {.kind = JOIN_JOB_JOIN};
+    char *json = report_json(&report, 1, "/o", 0);
+    assert_non_null(json);
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
+        for (const struct option_row *row = groups[g]; row->name; row++) {
+            char key[64];
+            snprintf(key, sizeof key, "\"%s\":", row->json ? row->json : "");
+            if (row->json && !strstr(json, key))
+                fail_msg("--%s: the JSON object has no key %s: %s", row->name, row->json, json);
+        }
+    free(json);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tables_are_well_formed),        cmocka_unit_test(the_manual_has_the_options_of_the_tables),
+        cmocka_unit_test(every_option_is_in_the_manual), cmocka_unit_test(help_has_every_option),
+        cmocka_unit_test(completions_have_every_option), cmocka_unit_test(reported_options_have_their_keys),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
