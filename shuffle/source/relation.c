@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/text/nearest.h"
 #include "base/text/number.h"
 
 void shuffle_relation_free(struct shuffle_relation *relation)
@@ -27,6 +28,19 @@ static enum base_status bad_word(const struct word *word, const char *right, str
     return base_error_set(error, BASE_INVALID, "gen: %s=%s is not understood: %s", word->name, word->value, right);
 }
 
+/* Of the words a person probably meant one of. */
+static enum base_status unknown_word(const struct word *word, struct base_error *error)
+{
+    static const char *const words[] = {"rows", "row", "keys", "seed", "preload"};
+    struct base_nearest nearest = base_nearest_to(word->name, strlen(word->name));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        base_nearest_offer(&nearest, words[i]);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_INVALID,
+                          "gen: %s=%s is not understood%s: the words are rows=, row=, keys=, seed= and preload=",
+                          word->name, word->value, base_nearest_hint(&nearest, "", hint));
+}
+
 static bool word_count(const struct word *word, uint64_t *count)
 {
     return base_number_parse(word->value, count);
@@ -42,6 +56,21 @@ static bool parse_zipf(const char *text, struct shuffle_generator *generator)
         return false;
     generator->zipf_exponent = exponent;
     return base_number_parse(end + 1, &generator->key_count) && generator->key_count > 0;
+}
+
+static enum base_status bad_keys(const struct word *word, struct base_error *error)
+{
+    static const char *const words[] = {"unique", "uniform", "zipf", "one", "stride"};
+    const size_t bytes = strcspn(word->value, ":");
+    struct base_nearest nearest = base_nearest_to(word->value, bytes);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncmp(word->value, words[i], bytes) != 0 || words[i][bytes] != '\0')
+            base_nearest_offer(&nearest, words[i]);
+    char hint[BASE_NEAREST_HINT_BYTES];
+    return base_error_set(error, BASE_INVALID,
+                          "gen: %s=%s is not understood%s: keys is unique, uniform:K, zipf:S:K, one or stride, with K "
+                          "keys and exponent S, such as zipf:1.1:1M",
+                          word->name, word->value, base_nearest_hint(&nearest, "", hint));
 }
 
 static enum base_status parse_keys(const struct word *word, struct shuffle_generator *generator,
@@ -64,12 +93,7 @@ static enum base_status parse_keys(const struct word *word, struct shuffle_gener
     } else {
         understood = false;
     }
-    if (!understood)
-        return bad_word(word,
-                        "keys is unique, uniform:K, zipf:S:K, one or stride, with K keys and exponent S, such as "
-                        "zipf:1.1:1M",
-                        error);
-    return BASE_OK;
+    return understood ? BASE_OK : bad_keys(word, error);
 }
 
 static enum base_status parse_gen_word(const struct word *word, struct shuffle_generator *generator,
@@ -95,7 +119,7 @@ static enum base_status parse_gen_word(const struct word *word, struct shuffle_g
         generator->preload = number == 1;
         return BASE_OK;
     }
-    return bad_word(word, "the words are rows=, row=, keys=, seed= and preload=", error);
+    return unknown_word(word, error);
 }
 
 /* Copies "name=value" up to the next comma or the end; *at then stands behind it. */
