@@ -69,6 +69,43 @@ usage_fail()
     fail 2 "$*; deploy/cluster --help shows what there is"
 }
 
+# no_option OPTION: those of the command are in `allowed`.
+no_option()
+{
+    local -a known
+    read -ra known <<<"$allowed"
+    usage_fail "$VERB: there is no option \"$1\"$(nearest "$1" "${known[@]}")"
+}
+
+# nearest WORD KNOWN...: ` (did you mean "..."?)` when a known word is near, by the client's rule: at most one letter
+# inserted, deleted, changed or swapped with its neighbour for every three letters of the word.
+nearest()
+{
+    local word=$1 known best='' limit=$((${#1} / 3)) i j least
+    local -a row before last
+    shift
+    for known in "$@"; do
+        before=() row=()
+        for ((j = 0; j <= ${#known}; j++)); do row[j]=$j; done
+        for ((i = 1; i <= ${#word}; i++)); do
+            last=("${before[@]}") before=("${row[@]}") row=("$i")
+            for ((j = 1; j <= ${#known}; j++)); do
+                least=$((before[j - 1] + 1))
+                [ "${word:i-1:1}" != "${known:j-1:1}" ] || least=${before[j - 1]}
+                least=$((before[j] + 1 < least ? before[j] + 1 : least))
+                least=$((row[j - 1] + 1 < least ? row[j - 1] + 1 : least))
+                if ((i > 1 && j > 1)) && [ "${word:i-2:2}" = "${known:j-1:1}${known:j-2:1}" ]; then
+                    least=$((last[j - 2] + 1 < least ? last[j - 2] + 1 : least))
+                fi
+                row[j]=$least
+            done
+        done
+        ((row[${#known}] <= limit)) || continue
+        limit=$((row[${#known}] - 1)) best=$known
+    done
+    [ -z "$best" ] || printf ' (did you mean "%s"?)' "$best"
+}
+
 # bytes_of WORD: a size such as 512Mi in bytes, written as the client writes sizes; false when it is none or exceeds
 # 63 bits.
 bytes_of()
@@ -127,7 +164,7 @@ parse()
             set -- "$value" "$@"
         fi
         [ "$option" != -f ] || option=--follow
-        [[ $allowed == *" $option "* ]] || usage_fail "$VERB: no option $option"
+        [[ $allowed == *" $option "* ]] || no_option "$option"
         case $option in
         --json)
             JSON=true
@@ -142,7 +179,7 @@ parse()
             continue
             ;;
         esac
-        [ $# -gt 0 ] || usage_fail "$VERB: $option wants a value"
+        [ $# -gt 0 ] || usage_fail "$VERB: $option lacks its value: write $option=VALUE"
         value=$1
         shift
         parse_value "$option" "$value"
@@ -151,50 +188,65 @@ parse()
         usage_fail "--name '$NAME': a name is made of a-z, 0-9 and -, 40 characters at most"
 }
 
+least_of()
+{
+    [ "$1" = --mtu ] && echo 576 || echo 1
+}
+
+most_of()
+{
+    case $1 in
+    --nodes) echo $NODES_MAX ;;
+    --workers) echo 1024 ;;
+    --mtu) echo 65521 ;;
+    *) echo 999999 ;;
+    esac
+}
+
 parse_value()
 {
     local option=$1 value=$2
     case $option in
     --name) NAME=$value ;;
     --nodes | --workers | --mtu | --timeout | --lines)
-        [[ $value =~ ^[1-9][0-9]{0,5}$ ]] || usage_fail "$option '$value': not a number from 1 on"
+        [[ $value =~ ^[0-9]{1,6}$ ]] || usage_fail "$option=$value is not a number from 1 to $(most_of "$option")"
+        { [ "$value" -ge "$(least_of "$option")" ] && [ "$value" -le "$(most_of "$option")" ]; } ||
+            usage_fail "$option=$value is out of range: it goes from $(least_of "$option") to $(most_of "$option")"
+        value=$((10#$value))
         ;;&
     --nodes)
-        [ "$value" -le $NODES_MAX ] || usage_fail "--nodes $value: at most $NODES_MAX on one machine"
         NODES=$value
         ;;
     --workers)
-        [ "$value" -le 1024 ] || usage_fail "--workers $value: at most 1024"
         WORKERS=$value
         ;;
     --mtu)
-        { [ "$value" -ge 576 ] && [ "$value" -le 65521 ]; } || usage_fail "--mtu $value: from 576 to 65521"
         MTU=$value
         ;;
     --timeout) TIMEOUT=$value ;;
     --lines) LINES_SHOWN=$value ;;
     --memory)
         MEMORY=$(bytes_of "$value") ||
-            usage_fail "--memory '$value': not a size such as 512Mi or 2G"
+            usage_fail "--memory=$value is not a size such as 512Mi or 2G"
         ;;
     --engine)
-        [[ $value =~ ^[a-z][a-z0-9=+-]*$ ]] || usage_fail "--engine '$value': not an engine; millrace engines lists them"
+        [[ $value =~ ^[a-z][a-z0-9=+-]*$ ]] || usage_fail "--engine=$value is no engine: choose one of those that millrace engines lists"
         ENGINE=$value
         ;;
     --link)
-        link_valid "$value" || usage_fail "--link '$value': not rates such as 500mbit,n3=200mbit/500mbit"
+        link_valid "$value" || usage_fail "--link=$value is not understood: write rates such as 500mbit,n3=200mbit/500mbit"
         LINK=$value
         ;;
     --switches)
-        [[ $value =~ ^[12]$ ]] || usage_fail "--switches '$value': 1 or 2"
+        [[ $value =~ ^[12]$ ]] || usage_fail "--switches=$value is not understood: choose 1 or 2"
         SWITCHES=$value
         ;;
     --uplink)
-        [[ $value =~ ^$LINK_RATE$ ]] || usage_fail "--uplink '$value': not a rate such as 600mbit"
+        [[ $value =~ ^$LINK_RATE$ ]] || usage_fail "--uplink=$value is not understood: write a rate such as 600mbit"
         UPLINK=$value
         ;;
     --via)
-        [[ $value =~ ^(auto|netns|loopback)$ ]] || usage_fail "--via '$value': auto, netns or loopback"
+        [[ $value =~ ^(auto|netns|loopback)$ ]] || usage_fail "--via=$value is not understood$(nearest "$value" auto netns loopback ssh slurm): choose one of auto, netns, loopback"
         VIA=$value
         [ "$value" != auto ] || return 0
         ;;

@@ -100,7 +100,7 @@ def parse(verb, words):
         at = words.index(given.rest[0])
         given, unknown, rest = parser(verb).parse_args(words[:at]), [], words[at:]
     if unknown:
-        raise Failure(2, f"{verb}: no option {unknown[0]} for a cluster on other hosts;"
+        raise Failure(2, f'{verb}: there is no option "{unknown[0]}" for a cluster on other hosts;'
                          " deploy/cluster --help shows what there is")
     given.rest += rest
     if given.rest and verb not in ("run", "logs", "restart"):

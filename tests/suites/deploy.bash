@@ -390,6 +390,27 @@ refuses_links()
         expect 2 cluster up a --via loopback --switches 2 && nothing_left "$PREFIX-a"
 }
 
+# says WORDS COMMAND...: the command prints them.
+says()
+{
+    local said
+    said=$("${@:2}" 2>&1)
+    [[ $said == *"$1"* ]] || { echo "${*:2}: \"$1\" is not in: $said" && return 1; }
+}
+
+# Misspelt words and values out of range get the client's words.
+names_what_was_meant()
+{
+    says 'up: there is no option "--nods" (did you mean "--nodes"?);' deploy/cluster up --nods 3 &&
+        says 'up: there is no option "--wokrers" (did you mean "--workers"?);' deploy/cluster up --wokrers=3 &&
+        says 'up: there is no option "--zzz";' deploy/cluster up --zzz &&
+        says 'there is no command "stauts" (did you mean "status"?);' deploy/cluster stauts &&
+        says '--nodes=0 is out of range: it goes from 1 to 200;' deploy/cluster up --nodes 0 &&
+        says '--mtu=70000 is out of range: it goes from 576 to 65521;' deploy/cluster up --mtu 70000 &&
+        says '--workers=x is not a number from 1 to 1024;' deploy/cluster up --workers x &&
+        says '(did you mean "netns"?): choose one of auto, netns, loopback' deploy/cluster up --via netsn
+}
+
 refuses_nonsense()
 {
     expect 2 deploy/cluster && expect 2 deploy/cluster sideways && expect 2 deploy/cluster up --nodes none &&
@@ -529,6 +550,7 @@ leaves_a_veth_alone()
 python3 -B tests/deploy/test_tune.py >"$WORK/tune.log" 2>&1 &
 tune=$!
 check "wrong words are refused with 2" refuses_nonsense
+check "misspelt words and numbers out of range say what was meant" names_what_was_meant
 check "links that make no sense are refused with 2" refuses_links
 check "generated data depends on the seed alone" makes_data
 check "data is written over no link and into nobody else's folder" follows_no_links
