@@ -244,7 +244,8 @@ static enum base_status member_engine(struct crew_member *member, const struct n
         return BASE_OK;
     struct base_error missing;
     if (member_restore_engine(member, &missing) != BASE_OK) {
-        base_log_error("worker %u has no engine, and jobs fail here until it has: %s", member->local, missing.text);
+        base_log_error("worker %u has no engine, and jobs fail on this node until it has one: %s", member->local,
+                       missing.text);
         member->restore_wait_ns = CREW_ENGINE_RETRY_NS;
         member->restore_ns = base_clock_now_ns() + member->restore_wait_ns;
     }
