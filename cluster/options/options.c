@@ -174,11 +174,11 @@ static const struct option_command front = {
     .group = {GENERAL, {NULL, version_rows}},
 };
 
+/* Names and lines of the list in args.h. */
 #define X(key, word, about)                                                                                            \
     static const char name_##key[] = "millrace " word, word_##key[] = word, about_##key[] = about;
 CLUSTER_COMMAND_LIST(X)
 #undef X
-/* Names and lines of the list in args.h. */
 #define COMMAND(key, ...)                                                                                              \
     [CLUSTER_COMMAND_##key] = {.name = name_##key, .word = word_##key, .about = about_##key, __VA_ARGS__}
 
@@ -186,11 +186,11 @@ static const struct option_command commands[CLUSTER_COMMAND_COUNT] = {
     COMMAND(JOIN, .usage = "--left=SOURCE --right=SOURCE --on=A=B[,C=D...]",
             .text = "Matches the rows of two inputs by equal keys.", .note = SOURCE_NOTE EXIT_NOTE,
             .page = "millrace-join.1",
-            .group = {{"Inputs:", join_source_rows}, {"Matching:", join_match_rows}, JOB_GROUPS}, ),
+            .group = {{"Inputs:", join_source_rows}, {"Matching:", join_match_rows}, JOB_GROUPS}),
     COMMAND(SHUFFLE, .usage = "--in=SOURCE --by=K[,L...]",
             .text = "Sends every row of an input to the worker that owns its key.", .note = SOURCE_NOTE EXIT_NOTE,
             .page = "millrace-shuffle.1",
-            .group = {{"Input:", shuffle_source_rows}, {"Distribution:", shuffle_match_rows}, JOB_GROUPS}, ),
+            .group = {{"Input:", shuffle_source_rows}, {"Distribution:", shuffle_match_rows}, JOB_GROUPS}),
     COMMAND(
         BISECT,
         .text =
@@ -201,25 +201,25 @@ static const struct option_command commands[CLUSTER_COMMAND_COUNT] = {
         .group = {{"What is measured:", bisect_what_rows},
                   {"Execution:", bisect_run_rows},
                   {"Report:", bisect_show_rows},
-                  GENERAL}, ),
+                  GENERAL}),
     COMMAND(NODES, .text = "Lists the nodes of the cluster. Exits with 3 if any are missing.", .note = EXIT_NOTE,
-            .group = {GENERAL}, ),
+            .group = {GENERAL}),
     COMMAND(JOBS, .text = "Lists the jobs the coordinator remembers, the newest last.", .note = EXIT_NOTE,
-            .group = {GENERAL}, ),
+            .group = {GENERAL}),
     COMMAND(ENGINES,
             .text = "Lists the engines that --engine takes: rungs of a ladder, each the one before plus one idea.",
-            .group = {GENERAL}, ),
+            .group = {GENERAL}),
     COMMAND(
         KEY, .usage = "FILE", .bare = "FILE",
         .text =
             "Makes a key of random bytes in a new file that its owner alone may read. Copy it to every machine of the "
             "cluster, and give it to daemons and clients with --key=FILE or $" CLUSTER_KEY_VARIABLE ".",
-        .note = EXIT_NOTE, .group = {GENERAL}, ),
+        .note = EXIT_NOTE, .group = {GENERAL}),
     COMMAND(DOCTOR,
             .text = "Tries what the kernel gives, looks at limits, memory, CPUs and network interfaces of this "
                     "machine, and says what to change. It needs no cluster.",
             .note = "Exit codes: 0 Millrace runs well here, 1 something needs a change, 2 there is no such interface.",
-            .page = "millrace-doctor.1", .group = {{"Trying:", doctor_rows}, GENERAL}, ),
+            .page = "millrace-doctor.1", .group = {{"Trying:", doctor_rows}, GENERAL}),
     COMMAND(VERSION, .text = "Prints the version of this program.", .group = {GENERAL}),
 };
 

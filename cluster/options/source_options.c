@@ -83,7 +83,8 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     "Read the folder of an earlier result although parts, bytes or rows are missing that its\n.Pa _SUCCESS.json\n"     \
     "counts, or the file itself is.\nThe default is no: the job fails and says what is missing."
 
-/* What can be said of an input besides what it is: X is given to rows(prefix, index, alias). */
+/* What can be said of an input besides what it is. A row is made for a prefix of its name, a source's index, and
+ * whether it is an alias. */
 #define SOURCE_ROW(prefix, suffix, is_alias, ...)                                                                      \
     {                                                                                                                  \
         .name = prefix suffix, .alias = is_alias, __VA_ARGS__                                                          \

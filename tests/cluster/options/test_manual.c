@@ -12,6 +12,7 @@
 #include "cluster/options/completion.h"
 #include "cluster/options/daemon_options.h"
 #include "cluster/options/options.h"
+#include "cluster/report/bisect_report.h"
 #include "cluster/report/report.h"
 
 enum { PAGE_BYTES = 1 << 20, MARK_BYTES = 200 };
@@ -159,22 +160,35 @@ static void tables_are_well_formed(void **state)
         }
 }
 
-/* Keys that the tables name are those of the job's JSON object. */
-static void reported_options_have_their_keys(void **state)
+static void expect_keys(const struct option_command *command, char *json)
 {
-    (void)state;
-    static const struct option_row *const groups[] = {join_source_rows, job_output_rows, job_run_rows, job_tune_rows};
-    const struct cluster_report report = {.kind = JOIN_JOB_JOIN};
-    char *json = report_json(&report, 1, "/o", 0);
+    int count = 0;
     assert_non_null(json);
-    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++)
-        for (const struct option_row *row = groups[g]; row->name; row++) {
+    for (const struct option_group *group = command->group; group->row; group++)
+        for (const struct option_row *row = group->row; row->name; row++) {
             char key[64];
             snprintf(key, sizeof key, "\"%s\":", row->json ? row->json : "");
             if (row->json && !strstr(json, key))
-                fail_msg("--%s: the JSON object has no key %s: %s", row->name, row->json, json);
+                fail_msg("%s --%s: the JSON object has no key %s: %s", command->name, row->name, row->json, json);
+            count += row->json != NULL;
         }
+    assert_true(count > 0);
     free(json);
+}
+
+/* The keys that tables name are those of the object that the command, or for daemons `millrace nodes', prints. */
+static void reported_options_have_their_keys(void **state)
+{
+    (void)state;
+    const struct cluster_report report = {.kind = JOIN_JOB_JOIN};
+    const struct bisect_report measured = {0};
+    struct cluster_node_entry entry = {0};
+    const struct cluster_nodes nodes = {.count = 1, .entry = &entry};
+    expect_keys(&client_program.command[CLUSTER_COMMAND_JOIN], report_json(&report, 1, "/o", 0));
+    expect_keys(&client_program.command[CLUSTER_COMMAND_SHUFFLE], report_json(&report, 1, "/o", 0));
+    expect_keys(&client_program.command[CLUSTER_COMMAND_BISECT], bisect_report_json(&measured));
+    expect_keys(&daemon_program.command[DAEMON_COORDINATOR], report_nodes_json(&nodes));
+    expect_keys(&daemon_program.command[DAEMON_NODE], report_nodes_json(&nodes));
 }
 
 int main(void)

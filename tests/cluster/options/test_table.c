@@ -27,7 +27,6 @@ static enum base_status read_words(const struct option_command *command, const c
 {
     char *argv[] = {(char *)(uintptr_t)command->name, (char *)(uintptr_t)first, (char *)(uintptr_t)second, NULL};
     struct option_reading reading = {.target = &target, .error = &error};
-    target.daemon = (struct daemon_args){0};
     memset(&target, 0, sizeof target);
     error = (struct base_error){0};
     const enum base_status status = option_table_read(command, second ? 3 : 2, argv, &reading);
