@@ -87,7 +87,8 @@ enum base_status base_governor_refuse(const struct base_governor *governor, enum
                  base_holder_words(largest), held, used);
     return base_error_set(error, BASE_NO_MEMORY,
                           "the memory budget of %" PRIu64 " bytes does not suffice: %s%s need %" PRIu64
-                          " bytes more, which makes %s %" PRIu64 " in all: raise --memory or use more nodes",
+                          " bytes more, which makes %s %" PRIu64
+                          " in all: raise --memory of millraced node or use more nodes",
                           governor->budget_bytes, most, base_holder_words(holder), bytes,
                           needed > base_size_add_most(used, bytes) ? "about" : "at least", needed);
 }

@@ -53,7 +53,7 @@ static enum base_status epoll_chunks_reserve(struct epoll_engine *engine, uint32
     if (have < count)
         return base_error_set(error, BASE_NO_MEMORY,
                               "the memory budget has no room for %u receive chunks of %u bytes a worker: "
-                              "raise --memory or use fewer workers",
+                              "raise --memory of millraced node or use fewer workers",
                               count, engine->chunk_bytes);
     return BASE_OK;
 }

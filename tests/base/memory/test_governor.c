@@ -68,7 +68,7 @@ static void a_refusal_names_who_has_most_what_was_asked_and_the_budget(void **st
     assert_string_equal(error.text,
                         "the memory budget of 1000 bytes does not suffice: hash table rows have most, 700 of the 800 "
                         "bytes in use; output buffers need 333 bytes more, which makes at least 1133 in all: raise "
-                        "--memory or use more nodes");
+                        "--memory of millraced node or use more nodes");
     /* Nobody holds anything: then no one holds most. */
     struct base_governor *tiny = open_governor(1);
     assert_int_equal(base_governor_draw(tiny, BASE_HOLDER_CHUNKS, 4096, &error), BASE_NO_MEMORY);
