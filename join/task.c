@@ -581,7 +581,8 @@ void join_task_free(struct join_task *task)
 
 static void task_result_exchange(struct join_task_result *result, const struct shuffle_exchange_counters *counters)
 {
-#define X(name, ...) result->name += counters->name;
+#define X(name, unit, over_workers, ...)                                                                               \
+    result->name = base_fold(BASE_FOLD_##over_workers, result->name, counters->name);
     SHUFFLE_EXCHANGE_COUNTER_LIST(X)
 #undef X
 }

@@ -34,7 +34,9 @@ static void member_snapshot(struct crew_member *member)
     sum->switches_involuntary -= member->involuntary_before;
     sum->iowq_workers = member->iowq_workers;
     const struct net_counters *now = net_engine_counters(member->engine);
-#define X(name, ...) sum->counters.name = now->name - member->counters_before.name;
+#define X(name, unit, over_workers, ...)                                                                               \
+    _Static_assert(BASE_FOLD_##over_workers == BASE_FOLD_SUM, #name ": only sums have a difference");                  \
+    sum->counters.name = now->name - member->counters_before.name;
     NET_COUNTER_LIST(X)
 #undef X
     sum->idle_ns = sum->counters.wait_ns;
