@@ -48,6 +48,37 @@ join_kernel()
         python3 -c 'import json, sys; json.load(sys.stdin)'
 }
 
+# A build beside itself: figures of both, and a ratio of each; with a limit that no noise meets nothing is worse.
+compares()
+{
+    bench/compare build/release/bin "$PWD" --parts latency --repeat 2 --limit 99 --extra "--nodes 2 --repeat 2" --json \
+        >"$WORK/compare.json"
+    prints part,name,figure,old,new,ratio "$WORK/compare.json"
+}
+
+# What is worse is found: stand-in results in the place of measured ones.
+compares_rightly()
+{
+    python3 - <<'PYTHON'
+import importlib.machinery, importlib.util
+loader = importlib.machinery.SourceFileLoader("compare", "bench/compare")
+spec = importlib.util.spec_from_loader("compare", loader)
+compare = importlib.util.module_from_spec(spec)
+loader.exec_module(compare)
+def runs(*values):
+    return [{"2": {"median_ms": value, "job_median_ms": 1}} for value in values]
+rows = compare.compare("latency", [runs(10, 30, 20), runs(25, 40, 10)])
+assert rows[0][:4] == ("2", "median_ms", 20, 25) and abs(rows[0][4] - 0.8) < 1e-9, rows
+assert rows[1][4] == 1, rows
+PYTHON
+}
+
+expect_nothing()
+{
+    ! bench/compare nonsense build/release/bin 2>"$WORK/refused" && grep -q "nonsense is no folder" "$WORK/refused" &&
+        expect 2 bench/compare build/release/bin build/release/bin --parts warp
+}
+
 refuses()
 {
     ! bench/ladder --rungs warp --repeat 1 --gib 0.01 2>"$WORK/refused"
@@ -66,3 +97,6 @@ check "an unknown rung and numbers that are none are named" refuses
 check "the shuffle" shuffle
 check "the latency" latency
 check "the join kernel" join_kernel
+check "two builds beside each other" compares
+check "a build that is worse is found" compares_rightly
+check "a build that is none is named" expect_nothing

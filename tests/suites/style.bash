@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # about: formatting, the order of floors and rooms, headers that compile alone, shell scripts
-# groups: default full
+# groups: default full quick
 # limit: 600
 CLANG_FORMAT_MAJOR=14
 

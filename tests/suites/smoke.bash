@@ -1,0 +1,11 @@
+# shellcheck shell=bash
+# about: the ctest programs without the long ones, and a few whole clusters: what to run before every commit
+# groups: quick
+# limit: 900
+build release
+# The long ones are the simulation, and the conformance suite over every rung and option.
+run_ctest release -E '^(sim\.|bench\.|net\.(conformance|options|uring\.(refused|unregistered)|engine\.zerocopy)$)'
+for python in /usr/bin/python3 python3; do
+    ! "$python" -c 'import sqlite3, xxhash' || break
+done
+"$python" tests/cluster/acceptance.py --bin build/release/bin '2 x 2 via loopback: *' 'types: *'
