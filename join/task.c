@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/state.h"
 #include "join/sinks.h"
 #include "join/table.h"
 #include "shuffle/exchange/exchange.h"
@@ -47,31 +48,31 @@ enum task_state {
     TASK_STATE_COUNT
 };
 
-/* Which states may come before each: checked at every transition. */
 #define FROM(state) (1U << TASK_##state)
-static const unsigned task_predecessors[TASK_STATE_COUNT] = {
-    [TASK_OPENED] = FROM(SURVEYING),
-    [TASK_SURVEYING] = FROM(OPENED),
-    [TASK_CONNECTING] = FROM(OPENED),
-    [TASK_CONNECTED] = FROM(CONNECTING),
-    [TASK_PASS_0] = FROM(CONNECTED),
-    [TASK_SEALED] = FROM(PASS_0),
-    [TASK_PASS_1] = FROM(SEALED),
-    [TASK_FINISHING] = FROM(PASS_0) | FROM(PASS_1),
-    [TASK_FINISHED] = FROM(FINISHING),
-    [TASK_FAILED] = FROM(OPENED) | FROM(SURVEYING) | FROM(CONNECTING) | FROM(CONNECTED) | FROM(PASS_0) | FROM(SEALED) |
-                    FROM(PASS_1) | FROM(FINISHING),
-    [TASK_CLOSING] = ~(FROM(CLOSING) | FROM(CLOSED)),
-    [TASK_CLOSED] = FROM(CLOSING),
+static const struct base_state_row task_rows[TASK_STATE_COUNT] = {
+    [TASK_OPENED] = {"opened", FROM(SURVEYING)},
+    [TASK_SURVEYING] = {"surveying", FROM(OPENED)},
+    [TASK_CONNECTING] = {"connecting", FROM(OPENED)},
+    [TASK_CONNECTED] = {"connected", FROM(CONNECTING)},
+    [TASK_PASS_0] = {"pass 0", FROM(CONNECTED)},
+    [TASK_SEALED] = {"sealed", FROM(PASS_0)},
+    [TASK_PASS_1] = {"pass 1", FROM(SEALED)},
+    [TASK_FINISHING] = {"finishing", FROM(PASS_0) | FROM(PASS_1)},
+    [TASK_FINISHED] = {"finished", FROM(FINISHING)},
+    [TASK_FAILED] = {"failed", FROM(OPENED) | FROM(SURVEYING) | FROM(CONNECTING) | FROM(CONNECTED) | FROM(PASS_0) |
+                                   FROM(SEALED) | FROM(PASS_1) | FROM(FINISHING)},
+    [TASK_CLOSING] = {"closing", ~(FROM(CLOSING) | FROM(CLOSED))},
+    [TASK_CLOSED] = {"closed", FROM(CLOSING)},
 };
 #undef FROM
+static const struct base_machine task_machine = {"task of a job", task_rows, TASK_STATE_COUNT};
 
 enum { TASK_SIDES = 2, TASK_PASSES = 2 };
 
 struct join_task {
     struct shuffle_task base;
     struct join_task_config config;
-    enum task_state state;
+    struct base_state state; /* enum task_state */
     uint32_t passes;
     struct shuffle_layout layout[TASK_SIDES];
     struct join_table *table;      /* join, or shuffle into a table */
@@ -90,12 +91,6 @@ struct join_task {
     uint64_t scan_begin_ns, stream_end_ns;
 };
 
-static void task_become(struct join_task *task, enum task_state state)
-{
-    BASE_ASSERT(task_predecessors[state] >> task->state & 1);
-    task->state = state;
-}
-
 static void task_report(struct join_task *task, enum join_step step, const struct base_error *error)
 {
     task->config.report(task->config.context, task->config.worker, (int)step, error);
@@ -113,9 +108,9 @@ static void task_stop_passes(struct join_task *task)
 
 static void task_fail(struct join_task *task, const struct base_error *error)
 {
-    if (task->state >= TASK_FINISHED)
+    if (task->state.now >= TASK_FINISHED)
         return;
-    task_become(task, TASK_FAILED);
+    base_state_enter(&task->state, TASK_FAILED);
     task_report(task, JOIN_STEP_FAILED, error);
     task_stop_passes(task);
     shuffle_mesh_close(task->mesh, true);
@@ -339,7 +334,7 @@ static void task_turn_survey(struct join_task *task, const struct shuffle_budget
         all = all && shuffle_pass_scanned(task->survey[side]);
     }
     if (all) {
-        task_become(task, TASK_OPENED);
+        base_state_enter(&task->state, TASK_OPENED);
         task_report(task, JOIN_STEP_SURVEYED, NULL);
     }
 }
@@ -368,10 +363,10 @@ static void task_turn_pass(struct join_task *task, uint32_t pass, const struct s
     *worked = true;
     if (pass + 1 < task->passes) {
         join_table_seal(task->table);
-        task_become(task, TASK_SEALED);
+        base_state_enter(&task->state, TASK_SEALED);
         task_report(task, JOIN_STEP_SEALED, NULL);
     } else {
-        task_become(task, TASK_FINISHING);
+        base_state_enter(&task->state, TASK_FINISHING);
     }
 }
 
@@ -390,7 +385,7 @@ static void task_turn_finishing(struct join_task *task)
         task_fail(task, &error);
         return;
     }
-    task_become(task, TASK_FINISHED);
+    base_state_enter(&task->state, TASK_FINISHED);
     task_report(task, JOIN_STEP_FINISHED, NULL);
 }
 
@@ -404,7 +399,7 @@ static void task_turn_closing(struct join_task *task)
     for (uint32_t i = 0; i < TASK_SIDES; i++)
         if (task->survey[i] != NULL && !shuffle_pass_idle(task->survey[i]))
             return;
-    task_become(task, TASK_CLOSED);
+    base_state_enter(&task->state, TASK_CLOSED);
     task_report(task, JOIN_STEP_CLOSED, NULL);
 }
 
@@ -413,19 +408,19 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     struct join_task *task = (struct join_task *)base;
     bool worked = false;
     struct base_error error = {0};
-    if (task->state == TASK_CLOSED)
+    if (task->state.now == TASK_CLOSED)
         return false;
     if (task->passes == TASK_PASSES)
         join_probe_sink_turn(task->sink[1], budget->output_rows);
     if (shuffle_mesh_turn(task->mesh, &worked, &error) != BASE_OK)
         task_fail(task, &error);
-    switch (task->state) {
+    switch (task->state.now) {
     case TASK_SURVEYING:
         task_turn_survey(task, budget, &worked);
         break;
     case TASK_CONNECTING:
         if (shuffle_mesh_connected(task->mesh)) {
-            task_become(task, TASK_CONNECTED);
+            base_state_enter(&task->state, TASK_CONNECTED);
             task_report(task, JOIN_STEP_CONNECTED, NULL);
         }
         break;
@@ -479,6 +474,7 @@ enum base_status join_task_open(const struct join_task_config *config, struct jo
     if (made == NULL)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a task");
     made->base.ops = &task_ops;
+    base_state_begin(&made->state, &task_machine, TASK_OPENED);
     made->config = *config;
     made->passes = config->plan->kind == JOIN_JOB_JOIN ? 2 : 1;
     const enum base_status status = task_open_parts(made, error);
@@ -499,9 +495,9 @@ struct shuffle_task *join_task_base(struct join_task *task)
 
 void join_task_survey(struct join_task *task)
 {
-    if (task->state != TASK_OPENED)
+    if (task->state.now != TASK_OPENED)
         return;
-    task_become(task, TASK_SURVEYING);
+    base_state_enter(&task->state, TASK_SURVEYING);
     for (uint32_t side = 0; side < TASK_SIDES; side++)
         if (task->survey[side] != NULL)
             shuffle_pass_start(task->survey[side]);
@@ -509,9 +505,9 @@ void join_task_survey(struct join_task *task)
 
 void join_task_connect(struct join_task *task)
 {
-    if (task->state != TASK_OPENED)
+    if (task->state.now != TASK_OPENED)
         return;
-    task_become(task, TASK_CONNECTING);
+    base_state_enter(&task->state, TASK_CONNECTING);
     struct base_error error = {0};
     if (shuffle_mesh_connect(task->mesh, &error) != BASE_OK)
         task_fail(task, &error);
@@ -520,9 +516,9 @@ void join_task_connect(struct join_task *task)
 void join_task_start(struct join_task *task, uint32_t pass)
 {
     BASE_ASSERT(pass < task->passes);
-    if (task->state != (pass == 0 ? TASK_CONNECTED : TASK_SEALED))
+    if (task->state.now != (pass == 0 ? TASK_CONNECTED : TASK_SEALED))
         return;
-    task_become(task, pass == 0 ? TASK_PASS_0 : TASK_PASS_1);
+    base_state_enter(&task->state, pass == 0 ? TASK_PASS_0 : TASK_PASS_1);
     if (pass == 0)
         task->scan_begin_ns = net_engine_now_ns(task->config.engine);
     shuffle_pass_start(task->pass[pass]);
@@ -530,8 +526,8 @@ void join_task_start(struct join_task *task, uint32_t pass)
 
 void join_task_halt(struct join_task *task)
 {
-    task->halting = task->state == TASK_PASS_0 || task->state == TASK_PASS_1;
-    if (!task->halting && task->state < TASK_FAILED) /* it has no morsel */
+    task->halting = task->state.now == TASK_PASS_0 || task->state.now == TASK_PASS_1;
+    if (!task->halting && task->state.now < TASK_FAILED) /* it has no morsel */
         task_report(task, JOIN_STEP_HALTED, NULL);
 }
 
@@ -543,10 +539,10 @@ void join_task_fault(const struct join_task *task, uint32_t *side, uint64_t *mor
 
 void join_task_close(struct join_task *task, bool abort)
 {
-    if (task->state >= TASK_CLOSING)
+    if (task->state.now >= TASK_CLOSING)
         return;
-    const bool failed = task->state == TASK_FAILED;
-    task_become(task, TASK_CLOSING);
+    const bool failed = task->state.now == TASK_FAILED;
+    base_state_enter(&task->state, TASK_CLOSING);
     task_stop_passes(task);
     if (!failed)
         shuffle_mesh_close(task->mesh, abort);

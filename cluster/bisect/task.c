@@ -19,6 +19,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "base/random.h"
+#include "base/state.h"
 
 enum {
     PATTERN_BYTES = 256 << 10, /* stays in a core's cache */
@@ -51,17 +52,18 @@ enum task_state {
 };
 
 #define FROM(state) (1U << TASK_##state)
-static const unsigned task_predecessors[TASK_STATE_COUNT] = {
-    [TASK_OPENED] = 0,
-    [TASK_CONNECTING] = FROM(OPENED),
-    [TASK_CONNECTED] = FROM(CONNECTING) | FROM(MEASURING),
-    [TASK_MEASURING] = FROM(CONNECTED),
-    [TASK_FINISHED] = FROM(CONNECTED),
-    [TASK_FAILED] = FROM(OPENED) | FROM(CONNECTING) | FROM(CONNECTED) | FROM(MEASURING),
-    [TASK_CLOSING] = ~(FROM(CLOSING) | FROM(CLOSED)),
-    [TASK_CLOSED] = FROM(CLOSING),
+static const struct base_state_row task_rows[TASK_STATE_COUNT] = {
+    [TASK_OPENED] = {"opened", 0},
+    [TASK_CONNECTING] = {"connecting", FROM(OPENED)},
+    [TASK_CONNECTED] = {"connected", FROM(CONNECTING) | FROM(MEASURING)},
+    [TASK_MEASURING] = {"measuring", FROM(CONNECTED)},
+    [TASK_FINISHED] = {"finished", FROM(CONNECTED)},
+    [TASK_FAILED] = {"failed", FROM(OPENED) | FROM(CONNECTING) | FROM(CONNECTED) | FROM(MEASURING)},
+    [TASK_CLOSING] = {"closing", ~(FROM(CLOSING) | FROM(CLOSED))},
+    [TASK_CLOSED] = {"closed", FROM(CLOSING)},
 };
 #undef FROM
+static const struct base_machine task_machine = {"task of a measurement", task_rows, TASK_STATE_COUNT};
 
 /* A worker of another node, as sender and as receiver of this step. */
 struct bisect_peer {
@@ -83,8 +85,8 @@ struct bisect_peer {
 struct bisect_task {
     struct shuffle_task base;
     struct bisect_task_config config;
-    enum task_state state;
-    const char **node_name; /* of each worker */
+    struct base_state state; /* enum task_state */
+    const char **node_name;  /* of each worker */
     struct shuffle_mesh_raw raw;
     struct shuffle_mesh *mesh;
     uint8_t *pattern;
@@ -100,12 +102,6 @@ struct bisect_task {
     uint64_t verified_bytes;
 };
 
-static void task_become(struct bisect_task *task, enum task_state state)
-{
-    BASE_ASSERT(task_predecessors[state] >> task->state & 1);
-    task->state = state;
-}
-
 static void task_report(struct bisect_task *task, enum join_step step, const struct base_error *error)
 {
     task->config.report(task->config.context, task->config.worker, (int)step, error);
@@ -113,9 +109,9 @@ static void task_report(struct bisect_task *task, enum join_step step, const str
 
 static void task_fail(struct bisect_task *task, const struct base_error *error)
 {
-    if (task->state >= TASK_FINISHED)
+    if (task->state.now >= TASK_FINISHED)
         return;
-    task_become(task, TASK_FAILED);
+    base_state_enter(&task->state, TASK_FAILED);
     task_report(task, JOIN_STEP_FAILED, error);
     shuffle_mesh_close(task->mesh, true);
 }
@@ -160,7 +156,7 @@ static bool raw_fill(void *context, uint32_t worker, struct net_send_op *op)
 {
     struct bisect_task *task = context;
     struct bisect_peer *peer = &task->peer[worker];
-    if (task->state != TASK_MEASURING || !peer->sending || peer->end_said)
+    if (task->state.now != TASK_MEASURING || !peer->sending || peer->end_said)
         return false;
     peer->end_said = now_ns(task) >= sending_end_ns(task);
     const uint32_t bytes = peer->end_said ? 0 : BLOCK_BYTES;
@@ -183,7 +179,7 @@ static void raw_sent(void *context, uint32_t worker, uint64_t bytes)
     (void)bytes;
     struct bisect_task *task = context;
     struct bisect_peer *peer = &task->peer[worker];
-    if (task->state == TASK_MEASURING && peer->end_said && !peer->end_sent) {
+    if (task->state.now == TASK_MEASURING && peer->end_said && !peer->end_sent) {
         peer->end_sent = true;
         task->sends_left--;
     }
@@ -204,7 +200,7 @@ static enum base_status stream_error(const struct bisect_task *task, uint32_t wo
 static void stream_ended(struct bisect_task *task, struct bisect_peer *peer)
 {
     peer->ended = true;
-    if (task->state == TASK_MEASURING && peer->step == task->step && peer->expected)
+    if (task->state.now == TASK_MEASURING && peer->step == task->step && peer->expected)
         task->receives_left--;
 }
 
@@ -216,7 +212,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
     if (block->magic != BLOCK_MAGIC || block->reserved != 0 || block->bytes > BLOCK_BYTES)
         return stream_error(task, worker, "no header where one must be", error);
     if (block->step != peer->step) { /* the first of a step, which may not have begun here */
-        if (block->step != task->step + (task->state != TASK_MEASURING))
+        if (block->step != task->step + (task->state.now != TASK_MEASURING))
             return stream_error(task, worker, "bytes of another step", error);
         peer->step = block->step;
         peer->received_bytes = 0;
@@ -225,7 +221,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
     }
     if (block->position != peer->received_bytes || peer->ended)
         return stream_error(task, worker, "bytes are missing or come twice", error);
-    if (task->state == TASK_MEASURING && peer->step == task->step && !peer->expected)
+    if (task->state.now == TASK_MEASURING && peer->step == task->step && !peer->expected)
         return stream_error(task, worker, "it was not to send in this step", error);
     peer->payload_left = block->bytes;
     if (block->bytes == 0)
@@ -235,7 +231,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
 
 static void count_payload(struct bisect_task *task, const struct bisect_peer *peer, uint32_t bytes)
 {
-    if (task->state != TASK_MEASURING || peer->step != task->step)
+    if (task->state.now != TASK_MEASURING || peer->step != task->step)
         return;
     const uint64_t begin_ns = task->start_ns + task->order->warmup_ns, now = now_ns(task);
     if (now < begin_ns || now - begin_ns >= task->order->duration_ns)
@@ -283,7 +279,7 @@ static enum base_status raw_received(void *context, uint32_t worker, const uint8
 static bool raw_done(const void *context, uint32_t worker)
 {
     (void)worker;
-    return ((const struct bisect_task *)context)->state >= TASK_FINISHED;
+    return ((const struct bisect_task *)context)->state.now >= TASK_FINISHED;
 }
 
 /* ---- a step ---- */
@@ -329,7 +325,7 @@ static void step_begin(struct bisect_task *task)
 {
     const struct cluster_measure *order = task->order;
     const uint32_t workers = task->config.plan->workers;
-    task_become(task, TASK_MEASURING);
+    base_state_enter(&task->state, TASK_MEASURING);
     task->step = order->step;
     task->start_ns = now_ns(task);
     task->verified_bytes = 0;
@@ -372,7 +368,7 @@ static void step_late(struct bisect_task *task)
 static void step_turn(struct bisect_task *task)
 {
     if (task->sends_left == 0 && task->receives_left == 0) {
-        task_become(task, TASK_CONNECTED);
+        base_state_enter(&task->state, TASK_CONNECTED);
         task_report(task, JOIN_STEP_MEASURED, NULL);
     } else if (now_ns(task) >= sending_end_ns(task) + BISECT_DRAIN_NS) {
         step_late(task);
@@ -387,14 +383,14 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     struct bisect_task *task = (struct bisect_task *)base;
     bool worked = false;
     struct base_error error = {0};
-    if (task->state == TASK_CLOSED)
+    if (task->state.now == TASK_CLOSED)
         return false;
     if (shuffle_mesh_turn(task->mesh, &worked, &error) != BASE_OK)
         task_fail(task, &error);
-    switch (task->state) {
+    switch (task->state.now) {
     case TASK_CONNECTING:
         if (shuffle_mesh_connected(task->mesh)) {
-            task_become(task, TASK_CONNECTED);
+            base_state_enter(&task->state, TASK_CONNECTED);
             task_report(task, JOIN_STEP_CONNECTED, NULL);
         }
         break;
@@ -403,7 +399,7 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
         break;
     case TASK_CLOSING:
         if (shuffle_mesh_closed(task->mesh)) {
-            task_become(task, TASK_CLOSED);
+            base_state_enter(&task->state, TASK_CLOSED);
             task_report(task, JOIN_STEP_CLOSED, NULL);
         }
         break;
@@ -425,7 +421,7 @@ static uint64_t task_deadline_ns(const struct shuffle_task *base)
 {
     const struct bisect_task *task = (const struct bisect_task *)base;
     const uint64_t mesh_ns = shuffle_mesh_deadline_ns(task->mesh);
-    return task->state == TASK_MEASURING ? base_min_u64(mesh_ns, sending_end_ns(task) + BISECT_DRAIN_NS) : mesh_ns;
+    return task->state.now == TASK_MEASURING ? base_min_u64(mesh_ns, sending_end_ns(task) + BISECT_DRAIN_NS) : mesh_ns;
 }
 
 static const struct shuffle_task_ops task_ops = {
@@ -491,6 +487,7 @@ enum base_status bisect_task_open(const struct bisect_task_config *config, struc
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a task");
     made->base.ops = &task_ops;
+    base_state_begin(&made->state, &task_machine, TASK_OPENED);
     made->config = *config;
     enum base_status status = open_pattern(made, error);
     if (status == BASE_OK)
@@ -512,9 +509,9 @@ struct shuffle_task *bisect_task_base(struct bisect_task *task)
 
 void bisect_task_connect(struct bisect_task *task)
 {
-    if (task->state != TASK_OPENED)
+    if (task->state.now != TASK_OPENED)
         return;
-    task_become(task, TASK_CONNECTING);
+    base_state_enter(&task->state, TASK_CONNECTING);
     struct base_error error = {0};
     if (shuffle_mesh_connect(task->mesh, &error) != BASE_OK)
         task_fail(task, &error);
@@ -522,11 +519,11 @@ void bisect_task_connect(struct bisect_task *task)
 
 void bisect_task_measure(struct bisect_task *task, const struct cluster_measure *order)
 {
-    if (task->state != TASK_CONNECTED)
+    if (task->state.now != TASK_CONNECTED)
         return;
     task->order = order;
     if (order->last) {
-        task_become(task, TASK_FINISHED);
+        base_state_enter(&task->state, TASK_FINISHED);
         task_report(task, JOIN_STEP_FINISHED, NULL);
         return;
     }
@@ -539,10 +536,10 @@ void bisect_task_measure(struct bisect_task *task, const struct cluster_measure 
 
 void bisect_task_close(struct bisect_task *task, bool abort)
 {
-    if (task->state >= TASK_CLOSING)
+    if (task->state.now >= TASK_CLOSING)
         return;
-    const bool failed = task->state == TASK_FAILED;
-    task_become(task, TASK_CLOSING);
+    const bool failed = task->state.now == TASK_FAILED;
+    base_state_enter(&task->state, TASK_CLOSING);
     if (!failed)
         shuffle_mesh_close(task->mesh, abort);
 }

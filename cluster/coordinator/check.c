@@ -23,7 +23,7 @@ static void check_queue(const struct cluster_coordinator *c)
 {
     uint32_t count = 0;
     for (const struct coordinator_job *job = c->queue; job; job = job->next) {
-        BASE_ASSERT(job->phase == CLUSTER_PHASE_QUEUED && job->node_count == 0 && job->error.status == BASE_OK);
+        BASE_ASSERT(job->phase.now == CLUSTER_PHASE_QUEUED && job->node_count == 0 && job->error.status == BASE_OK);
         BASE_ASSERT(!job->next || job->next->id > job->id); /* first come, first served */
         count++;
     }
@@ -44,8 +44,8 @@ static void check_run(const struct cluster_coordinator *c)
     }
     for (uint32_t side = 0; side < 2; side++)
         BASE_ASSERT(job->morsel_next[side] <= job->morsel_count[side]);
-    BASE_ASSERT(waited || job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_COMMIT);
-    BASE_ASSERT(job->phase != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, job->id));
+    BASE_ASSERT(waited || job->phase.now == CLUSTER_PHASE_ABORT || job->phase.now == CLUSTER_PHASE_COMMIT);
+    BASE_ASSERT(job->phase.now != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, job->id));
 }
 
 static void check_pending(const struct cluster_coordinator *c)
@@ -72,9 +72,9 @@ void coordinator_check(const struct cluster_coordinator *c)
     BASE_ASSERT(!c->stopped || (!job && !c->queue));
     BASE_ASSERT(job || !c->queue); /* somebody runs when somebody waits */
     if (job) {
-        BASE_ASSERT(job->phase != CLUSTER_PHASE_QUEUED && job->phase != CLUSTER_PHASE_DONE);
+        BASE_ASSERT(job->phase.now != CLUSTER_PHASE_QUEUED && job->phase.now != CLUSTER_PHASE_DONE);
         BASE_ASSERT(job->node_count > 0 && job->next == NULL);
-        BASE_ASSERT((job->phase == CLUSTER_PHASE_ABORT) == (job->error.status != BASE_OK));
+        BASE_ASSERT((job->phase.now == CLUSTER_PHASE_ABORT) == (job->error.status != BASE_OK));
         BASE_ASSERT(!job->committed || job->recorded);
     }
 #ifndef NDEBUG

@@ -282,7 +282,7 @@ static void client_cancel(struct cluster_coordinator *c, uint64_t peer, uint64_t
     if (!job || job->id != id)
         for (job = c->queue; job && job->id != id; job = job->next)
             ;
-    BASE_ASSERT(!job || job == c->run || job->phase == CLUSTER_PHASE_QUEUED);
+    BASE_ASSERT(!job || job == c->run || job->phase.now == CLUSTER_PHASE_QUEUED);
     if (!job) {
         base_error_set(&answer->error, BASE_NOT_FOUND, "job %llu neither runs nor waits", (unsigned long long)id);
         return;

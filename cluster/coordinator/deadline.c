@@ -34,7 +34,7 @@ static const uint64_t phase_limit_ns[CLUSTER_PHASE_COUNT] = {
 
 bool coordinator_is_ending(const struct coordinator_job *job)
 {
-    return job->phase == CLUSTER_PHASE_ABORT || job->phase == CLUSTER_PHASE_RELEASE;
+    return job->phase.now == CLUSTER_PHASE_ABORT || job->phase.now == CLUSTER_PHASE_RELEASE;
 }
 
 /* Who stops the coordinator does not wait for slow nodes. */
@@ -47,9 +47,9 @@ uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     BASE_ASSERT(job && job->phase_since_ns <= c->now_ns);
-    uint64_t limit_ns = phase_limit_ns[job->phase];
+    uint64_t limit_ns = phase_limit_ns[job->phase.now];
     BASE_ASSERT(limit_ns > 0); /* every phase is in the table */
-    if (c->stopping && (coordinator_is_ending(job) || job->phase == CLUSTER_PHASE_COMMIT))
+    if (c->stopping && (coordinator_is_ending(job) || job->phase.now == CLUSTER_PHASE_COMMIT))
         limit_ns = CLUSTER_REPORT_NS;
     return limit_ns == FOR_EVER ? FOR_EVER : job->phase_since_ns + limit_ns;
 }
@@ -67,7 +67,7 @@ void coordinator_lose_late(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     const uint64_t id = job->id;
-    const enum cluster_phase phase = job->phase;                                 /* the first loss changes it */
+    const enum cluster_phase phase = job->phase.now;                             /* the first loss changes it */
     if (phase == CLUSTER_PHASE_COMMIT && coordinator_pending_recording(c, id)) { /* nobody's fault but the disk's */
         coordinator_fail(c, BASE_IO,
                          "the coordinator's disk does not answer: whether the result is decided is known when it does; "
@@ -93,7 +93,7 @@ static void leave_stuck(struct cluster_coordinator *c)
     struct base_error error;
     uint64_t since_ns;
     const struct coordinator_job *job = c->run;
-    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
+    if (job->phase.now == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, &error) &&
         c->now_ns >= since_ns + CLUSTER_PATIENCE_NS)
         coordinator_fail(c, coordinator_node_reason(error.status),
                          "%s; the result is decided, and is completed as soon as that is possible", error.text);
@@ -121,11 +121,11 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
     if (!job)
         return UINT64_MAX;
     uint64_t since_ns;
-    if (job->phase == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
+    if (job->phase.now == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
         return base_min_u64(coordinator_answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
     if (!coordinator_is_ending(job))
         return coordinator_answer_deadline_ns(c);
-    if (job->phase == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+    if (job->phase.now == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return job->echo_until_ns;
     return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : coordinator_release_ns(c));
 }

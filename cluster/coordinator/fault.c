@@ -11,7 +11,7 @@
 
 static bool is_scanning(const struct coordinator_job *job)
 {
-    return job->phase == CLUSTER_PHASE_BUILD || job->phase == CLUSTER_PHASE_PROBE;
+    return job->phase.now == CLUSTER_PHASE_BUILD || job->phase.now == CLUSTER_PHASE_PROBE;
 }
 
 enum base_status coordinator_node_reason(enum base_status status)
@@ -24,7 +24,7 @@ void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, con
 {
     struct coordinator_job *job = c->run;
     const char *name = node->node->hello.name;
-    if (!is_scanning(job) || fault->side != join_plan_pass_side(&job->plan, job->phase == CLUSTER_PHASE_PROBE)) {
+    if (!is_scanning(job) || fault->side != join_plan_pass_side(&job->plan, job->phase.now == CLUSTER_PHASE_PROBE)) {
         coordinator_fail(c, BASE_PROTOCOL, "node %s found a fault in an input that it does not scan", name);
         return;
     }

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 #define MILLRACE_CLUSTER_COORDINATOR_INTERNAL_H
 
+#include "base/state.h"
 #include "cluster/bisect/plan.h"
 #include "cluster/coordinator/coordinator.h"
 
@@ -58,7 +59,7 @@ struct coordinator_job {
     uint64_t id;
     uint64_t client; /* peer; 0: gone */
     struct cluster_submit submit;
-    enum cluster_phase phase;
+    struct base_state phase;         /* enum cluster_phase */
     enum cluster_phase failed_phase; /* from which it went to ABORT */
     uint64_t submitted_ns, started_ns, phase_since_ns;
     struct cluster_spans spans;
@@ -185,6 +186,9 @@ void coordinator_job_free(struct coordinator_job *job);
 /* Fails the running job, once; later errors may explain an earlier one. */
 void coordinator_fail(struct cluster_coordinator *c, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* coordinator/job.c: which phase may follow which. */
+extern const struct base_machine coordinator_phase_machine;
 
 /* coordinator/deadline.c: how long a phase may take. */
 bool coordinator_is_ending(const struct coordinator_job *job);

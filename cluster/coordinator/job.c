@@ -77,7 +77,7 @@ void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job 
 static void finish(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
-    BASE_ASSERT(job->phase == CLUSTER_PHASE_RELEASE || base_status_is_failure(job->error.status));
+    BASE_ASSERT(job->phase.now == CLUSTER_PHASE_RELEASE || base_status_is_failure(job->error.status));
     enter(c, CLUSTER_PHASE_DONE);
     coordinator_tell_end(c, job);
     coordinator_remember(c, job);
@@ -95,7 +95,7 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(status != BASE_OK);
-    if (!job || job->phase == CLUSTER_PHASE_DONE || job->phase == CLUSTER_PHASE_RELEASE)
+    if (!job || job->phase.now == CLUSTER_PHASE_DONE || job->phase.now == CLUSTER_PHASE_RELEASE)
         return;
     char text[BASE_ERROR_TEXT_BYTES];
     va_list arguments;
@@ -108,9 +108,9 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
         error = job->fault;
     if (job->error.status == BASE_OK || base_status_rank(error.status) > base_status_rank(job->error.status))
         job->error = error;
-    if (job->phase == CLUSTER_PHASE_ABORT)
+    if (job->phase.now == CLUSTER_PHASE_ABORT)
         return;
-    job->failed_phase = job->phase;
+    job->failed_phase = job->phase.now;
     enter(c, CLUSTER_PHASE_ABORT);
 }
 
@@ -121,7 +121,7 @@ void coordinator_end_if_closed(struct cluster_coordinator *c)
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].answered && !job->node[i].lost)
             return;
-    if (job->phase == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
+    if (job->phase.now == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return;
     finish(c);
 }
@@ -129,23 +129,24 @@ void coordinator_end_if_closed(struct cluster_coordinator *c)
 /* ---- phases ---- */
 
 #define FROM(name) (1u << CLUSTER_PHASE_##name)
-static const unsigned phase_before[] = {
-    [CLUSTER_PHASE_QUEUED] = 0,
-    [CLUSTER_PHASE_RESOLVE] = FROM(QUEUED),
-    [CLUSTER_PHASE_PREPARE] = FROM(RESOLVE),
-    [CLUSTER_PHASE_SURVEY] = FROM(PREPARE),
-    [CLUSTER_PHASE_CONNECT] = FROM(PREPARE) | FROM(SURVEY),
-    [CLUSTER_PHASE_BUILD] = FROM(CONNECT),
-    [CLUSTER_PHASE_PROBE] = FROM(BUILD),
-    [CLUSTER_PHASE_STAGE] = FROM(BUILD) | FROM(PROBE),
-    [CLUSTER_PHASE_COMMIT] = FROM(STAGE),
-    [CLUSTER_PHASE_MEASURE] = FROM(CONNECT) | FROM(MEASURE),
-    [CLUSTER_PHASE_RELEASE] = FROM(BUILD) | FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE),
-    [CLUSTER_PHASE_ABORT] = FROM(QUEUED) | FROM(RESOLVE) | FROM(PREPARE) | FROM(SURVEY) | FROM(CONNECT) | FROM(BUILD) |
-                            FROM(PROBE) | FROM(STAGE) | FROM(COMMIT) | FROM(MEASURE),
-    [CLUSTER_PHASE_DONE] = FROM(ABORT) | FROM(RELEASE),
+static const struct base_state_row phase_rows[CLUSTER_PHASE_COUNT] = {
+    [CLUSTER_PHASE_QUEUED] = {"queued", 0},
+    [CLUSTER_PHASE_RESOLVE] = {"resolve", FROM(QUEUED)},
+    [CLUSTER_PHASE_PREPARE] = {"prepare", FROM(RESOLVE)},
+    [CLUSTER_PHASE_SURVEY] = {"survey", FROM(PREPARE)},
+    [CLUSTER_PHASE_CONNECT] = {"connect", FROM(PREPARE) | FROM(SURVEY)},
+    [CLUSTER_PHASE_BUILD] = {"build", FROM(CONNECT)},
+    [CLUSTER_PHASE_PROBE] = {"probe", FROM(BUILD)},
+    [CLUSTER_PHASE_STAGE] = {"stage", FROM(BUILD) | FROM(PROBE)},
+    [CLUSTER_PHASE_COMMIT] = {"commit", FROM(STAGE)},
+    [CLUSTER_PHASE_MEASURE] = {"measure", FROM(CONNECT) | FROM(MEASURE)},
+    [CLUSTER_PHASE_RELEASE] = {"release", FROM(BUILD) | FROM(PROBE) | FROM(COMMIT) | FROM(MEASURE)},
+    [CLUSTER_PHASE_ABORT] = {"abort", FROM(QUEUED) | FROM(RESOLVE) | FROM(PREPARE) | FROM(SURVEY) | FROM(CONNECT) |
+                                          FROM(BUILD) | FROM(PROBE) | FROM(STAGE) | FROM(COMMIT) | FROM(MEASURE)},
+    [CLUSTER_PHASE_DONE] = {"done", FROM(ABORT) | FROM(RELEASE)},
 };
 #undef FROM
+const struct base_machine coordinator_phase_machine = {"phase of a job", phase_rows, CLUSTER_PHASE_COUNT};
 
 static struct cluster_message *tell(struct cluster_coordinator *c, uint32_t node, enum cluster_message_kind kind)
 {
@@ -189,7 +190,7 @@ static void tell_survey(struct cluster_coordinator *c, uint32_t node)
 static void tell_start(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
-    const uint32_t pass = job->phase == CLUSTER_PHASE_PROBE;
+    const uint32_t pass = job->phase.now == CLUSTER_PHASE_PROBE;
     BASE_ASSERT(pass < job->plan.sides);
     struct cluster_start *start = &tell(c, node, CLUSTER_MESSAGE_START)->start;
     start->pass = pass;
@@ -200,12 +201,12 @@ static void tell_release(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     if (!job->node[node].lost)
-        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort = job->phase == CLUSTER_PHASE_ABORT && !job->recorded;
+        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort = job->phase.now == CLUSTER_PHASE_ABORT && !job->recorded;
 }
 
 static void tell_phase(struct cluster_coordinator *c, uint32_t node)
 {
-    switch (c->run->phase) {
+    switch (c->run->phase.now) {
     case CLUSTER_PHASE_RESOLVE:
         tell_resolve(c, node);
         break;
@@ -241,9 +242,8 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
 static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
 {
     struct coordinator_job *job = c->run;
-    BASE_ASSERT(phase_before[phase] & (1u << job->phase));
-    *coordinator_phase_span(&job->spans, job->phase) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
-    job->phase = phase;
+    *coordinator_phase_span(&job->spans, job->phase.now) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
+    base_state_enter(&job->phase, phase);
     job->phase_since_ns = c->now_ns;
     if (phase == CLUSTER_PHASE_DONE)
         return;
@@ -292,7 +292,7 @@ static void proceed(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     struct base_error error = {0};
-    switch (job->phase) {
+    switch (job->phase.now) {
     case CLUSTER_PHASE_RESOLVE:
         if (coordinator_plan(c, job, &error) == BASE_OK)
             enter(c, CLUSTER_PHASE_PREPARE);
@@ -326,7 +326,7 @@ static void proceed(struct cluster_coordinator *c)
     case CLUSTER_PHASE_PROBE:
         if (!coordinator_reject_few(c))
             break;
-        if (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
+        if (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
             enter(c, CLUSTER_PHASE_PROBE);
         else if (!coordinator_rows_complete(c))
             break;
@@ -401,31 +401,31 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
 static void on_step(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
 {
     const struct coordinator_job *job = c->run;
-    const bool last = job->phase == CLUSTER_PHASE_PROBE ||
-                      (job->phase == CLUSTER_PHASE_BUILD && job->plan.sides == 1) ||
-                      (job->phase == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
+    const bool last = job->phase.now == CLUSTER_PHASE_PROBE ||
+                      (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.sides == 1) ||
+                      (job->phase.now == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
     if (step->step == JOIN_STEP_HALTED && job->fault.status != BASE_OK && !node->halted)
         coordinator_fault_halted(c, node);
     else if (last && step->step == JOIN_STEP_FINISHED)
         on_finished(c, node, step);
-    else if ((job->phase == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
-             (job->phase == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED)) {
+    else if ((job->phase.now == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
+             (job->phase.now == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED)) {
         answered(c, node);
-    } else if (job->phase == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED) {
+    } else if (job->phase.now == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED) {
         coordinator_reject_keep(node, step);
         answered(c, node);
     } else
         coordinator_fail(c, BASE_PROTOCOL, "node %s reached step %d while %s", node->node->hello.name, step->step,
-                         cluster_phase_words(job->phase));
+                         cluster_phase_words(job->phase.now));
 }
 
 /* A job that did not finish on this node: what it came to all the same. */
 static void on_closed(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
 {
     const struct coordinator_job *job = c->run;
-    if (job->phase != CLUSTER_PHASE_ABORT && job->phase != CLUSTER_PHASE_RELEASE) {
+    if (job->phase.now != CLUSTER_PHASE_ABORT && job->phase.now != CLUSTER_PHASE_RELEASE) {
         coordinator_fail(c, BASE_PROTOCOL, "node %s let go of its job while %s", node->node->hello.name,
-                         cluster_phase_words(job->phase));
+                         cluster_phase_words(job->phase.now));
         return;
     }
     coordinator_reject_keep(node, step);
@@ -448,7 +448,7 @@ static void on_measured(struct cluster_coordinator *c, struct run_node *node, co
 static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_t side)
 {
     struct coordinator_job *job = c->run;
-    if ((job->phase != CLUSTER_PHASE_BUILD && job->phase != CLUSTER_PHASE_PROBE) || side >= job->plan.sides ||
+    if ((job->phase.now != CLUSTER_PHASE_BUILD && job->phase.now != CLUSTER_PHASE_PROBE) || side >= job->plan.sides ||
         node->ended[side] || job->fault.status != BASE_OK)
         return; /* it crossed our last group, or the side's pass has not begun; or no more is to be scanned */
     coordinator_lend(job, (uint32_t)(node - job->node), side, 1,
@@ -458,7 +458,7 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
 static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
     /* What a source cannot be is what the request declares. */
-    if (c->run->phase == CLUSTER_PHASE_RESOLVE && error->status == BASE_TYPE)
+    if (c->run->phase.now == CLUSTER_PHASE_RESOLVE && error->status == BASE_TYPE)
         c->run->bad_request = true;
     coordinator_fail(c, coordinator_node_reason(error->status), "node %s: %s", node->node->hello.name, error->text);
 }
@@ -475,7 +475,7 @@ static struct run_node *find_member(const struct cluster_coordinator *c, const s
 static void look_at_decision(struct cluster_coordinator *c, uint64_t id)
 {
     struct coordinator_job *job = c->run;
-    if (!job || job->id != id || job->phase != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, id))
+    if (!job || job->id != id || job->phase.now != CLUSTER_PHASE_COMMIT || coordinator_pending_has(c, id))
         return;
     BASE_ASSERT(job->recorded && !job->committed);
     job->committed = true;
@@ -504,12 +504,12 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         return;
     }
     if (message->kind == CLUSTER_MESSAGE_CUT) {
-        if (job->phase != CLUSTER_PHASE_STAGE && job->phase != CLUSTER_PHASE_COMMIT &&
-            job->phase != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
+        if (job->phase.now != CLUSTER_PHASE_STAGE && job->phase.now != CLUSTER_PHASE_COMMIT &&
+            job->phase.now != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
             on_failed(c, member, &message->cut.error);
         return;
     }
-    if (job->phase == CLUSTER_PHASE_ABORT)
+    if (job->phase.now == CLUSTER_PHASE_ABORT)
         return; /* sent before the node heard of it */
     if (message->kind == CLUSTER_MESSAGE_NODE_PROGRESS) {
         member->progress_rows = message->node_progress.rows;
@@ -520,20 +520,20 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         on_low(c, member, message->low.side);
     } else if (member->answered) {
         coordinator_fail(c, BASE_PROTOCOL, "node %s answered twice while %s", node->hello.name,
-                         cluster_phase_words(job->phase));
-    } else if (message->kind == CLUSTER_MESSAGE_RESOLVED && job->phase == CLUSTER_PHASE_RESOLVE) {
+                         cluster_phase_words(job->phase.now));
+    } else if (message->kind == CLUSTER_MESSAGE_RESOLVED && job->phase.now == CLUSTER_PHASE_RESOLVE) {
         on_resolved(c, member, &message->resolved);
-    } else if (message->kind == CLUSTER_MESSAGE_SURVEYED && job->phase == CLUSTER_PHASE_SURVEY) {
+    } else if (message->kind == CLUSTER_MESSAGE_SURVEYED && job->phase.now == CLUSTER_PHASE_SURVEY) {
         on_surveyed(c, member, &message->surveyed);
-    } else if (message->kind == CLUSTER_MESSAGE_MEASURED && job->phase == CLUSTER_PHASE_MEASURE) {
+    } else if (message->kind == CLUSTER_MESSAGE_MEASURED && job->phase.now == CLUSTER_PHASE_MEASURE) {
         on_measured(c, member, &message->measured);
-    } else if (message->kind == CLUSTER_MESSAGE_STAGED && job->phase == CLUSTER_PHASE_STAGE) {
+    } else if (message->kind == CLUSTER_MESSAGE_STAGED && job->phase.now == CLUSTER_PHASE_STAGE) {
         answered(c, member);
     } else if (message->kind == CLUSTER_MESSAGE_STEP) {
         on_step(c, member, &message->step);
     } else {
         coordinator_fail(c, BASE_PROTOCOL, "node %s said %s while %s", node->hello.name,
-                         cluster_message_name(message->kind), cluster_phase_words(job->phase));
+                         cluster_message_name(message->kind), cluster_phase_words(job->phase.now));
     }
 }
 
@@ -557,13 +557,13 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
     struct coordinator_job *job = c->run;
     BASE_ASSERT(!member->lost && node->peer == 0);
     member->lost = true;
-    if (job->phase == CLUSTER_PHASE_RELEASE) { /* its work was done */
+    if (job->phase.now == CLUSTER_PHASE_RELEASE) { /* its work was done */
         coordinator_end_if_closed(c);
         return;
     }
     const char *name = node->hello.name;
     /* Its neighbours may have felt it first: people want to know what it was doing then. */
-    const enum cluster_phase phase = job->phase == CLUSTER_PHASE_ABORT ? job->failed_phase : job->phase;
+    const enum cluster_phase phase = job->phase.now == CLUSTER_PHASE_ABORT ? job->failed_phase : job->phase.now;
     if (c->now_ns < job->pause_until_ns && !job->recorded)
         coordinator_fail(c, BASE_NODE_LOST,
                          "the coordinator stood still for %.1f s (was it stopped, or did its machine give it no CPU?), "
@@ -576,13 +576,13 @@ void coordinator_job_node_lost(struct cluster_coordinator *c, struct coordinator
                          name, how, job->submit.out);
     else
         coordinator_fail(c, BASE_NODE_LOST, "node %s was lost while %s: %s", name, cluster_phase_words(phase), how);
-    if (c->run == job && job->phase == CLUSTER_PHASE_ABORT)
+    if (c->run == job && job->phase.now == CLUSTER_PHASE_ABORT)
         coordinator_end_if_closed(c);
 }
 
 void coordinator_begin(struct cluster_coordinator *c)
 {
-    BASE_ASSERT(c->run->phase == CLUSTER_PHASE_QUEUED && c->run->node_count > 0);
+    BASE_ASSERT(c->run->phase.now == CLUSTER_PHASE_QUEUED && c->run->node_count > 0);
     c->run->live = coordinator_pending_jobs(c, &c->run->live_count);
     if (!c->run->live) {
         coordinator_fail(c, BASE_NO_MEMORY, "no memory for a job");

@@ -245,7 +245,7 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
                     error->text);
     if (job)
         job->recorded = false;
-    const bool failed_already = !job || job->phase != CLUSTER_PHASE_COMMIT;
+    const bool failed_already = !job || job->phase.now != CLUSTER_PHASE_COMMIT;
     if (job)
         coordinator_fail(c, error->status, "the decision to publish cannot be recorded: %s", error->text);
     if (failed_already) /* its nodes were released with their parts */

@@ -36,6 +36,7 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
         c->broken = true;
         return;
     }
+    base_state_begin(&job->phase, &coordinator_phase_machine, CLUSTER_PHASE_QUEUED);
     job->id = id;
     job->client = client;
     job->submit = *submit; /* taken over */
@@ -195,7 +196,7 @@ void coordinator_next(struct cluster_coordinator *c)
     while (!c->run && c->queue && !c->broken) {
         struct coordinator_job *job = c->queue;
         unqueue(c, job);
-        BASE_ASSERT(job->phase == CLUSTER_PHASE_QUEUED && !job->recorded);
+        BASE_ASSERT(job->phase.now == CLUSTER_PHASE_QUEUED && !job->recorded);
         c->run = job;
         job->started_ns = c->now_ns;
         struct base_error error = {0};

@@ -97,7 +97,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     report->build_side = job->planned ? job->plan.build : 0;
     report->seconds = seconds(job->started_ns, c->now_ns);
     report->spans = job->spans;
-    if (job->phase == CLUSTER_PHASE_RELEASE || job->phase == CLUSTER_PHASE_ABORT) /* told before all let go */
+    if (job->phase.now == CLUSTER_PHASE_RELEASE || job->phase.now == CLUSTER_PHASE_ABORT) /* told before all let go */
         report->spans.release_seconds += seconds(job->phase_since_ns, c->now_ns);
     report->verified = job->planned && job->plan.settings.verify;
     char words[256] = "";
@@ -128,7 +128,8 @@ void coordinator_report_send(struct cluster_coordinator *c, struct coordinator_j
 {
     if (!job->client)
         return;
-    BASE_ASSERT(job->phase != CLUSTER_PHASE_ABORT || job->error.status != BASE_OK); /* no abort is told as a success */
+    BASE_ASSERT(job->phase.now != CLUSTER_PHASE_ABORT ||
+                job->error.status != BASE_OK); /* no abort is told as a success */
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, job->client);
     action->message.kind = CLUSTER_MESSAGE_REPORT;
     action->message.job = job->id;
@@ -152,7 +153,7 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
         return;
     job->progress_ns = c->now_ns;
     struct cluster_progress *progress = &coordinator_send(c, job->client, CLUSTER_MESSAGE_PROGRESS, job->id)->progress;
-    progress->phase = job->phase;
+    progress->phase = job->phase.now;
     for (uint32_t i = 0; i < job->node_count; i++)
         progress->rows_scanned += job->node[i].progress_rows;
     progress->rows_expected = rows_expected(&job->plan);
@@ -236,7 +237,7 @@ static void entry_of_job(const struct cluster_coordinator *c, const struct coord
     entry->job = job->id;
     entry->kind = job->submit.kind;
     entry->state = job == c->run ? CLUSTER_JOB_RUNNING : CLUSTER_JOB_QUEUED;
-    entry->phase = job->phase;
+    entry->phase = job->phase.now;
     entry->words = strdup(words);
     entry->error = text_of(job->error.text);
     entry->seconds = seconds(job == c->run ? job->started_ns : job->submitted_ns, c->now_ns);

@@ -100,7 +100,7 @@ bool shuffle_mesh_connected(const struct shuffle_mesh *mesh)
 
 static void connection_open(struct mesh_connection *connection)
 {
-    mesh_connection_become(connection, MESH_OPEN);
+    base_state_enter(&connection->state, MESH_OPEN);
     connection->mesh->open_count++;
     connect_on(connection->mesh);
     mesh_send_stage(connection->mesh, connection->peer);
@@ -158,7 +158,7 @@ static uint32_t proof_take(struct mesh_connection *connection, const struct net_
         return taken;
     }
     if (proof->state == NET_PROOF_PROVED)
-        mesh_connection_become(connection, MESH_GREETING);
+        base_state_enter(&connection->state, MESH_GREETING);
     if (connection->peer != MESH_NOBODY)
         mesh_send_stage(connection->mesh, connection->peer);
     return taken;
@@ -191,9 +191,9 @@ static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t 
 uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_chunk *chunk)
 {
     uint32_t taken = 0;
-    if (connection->state == MESH_PROVING)
+    if (connection->state.now == MESH_PROVING)
         taken = proof_take(connection, chunk);
-    if (connection->state == MESH_GREETING)
+    if (connection->state.now == MESH_GREETING)
         taken += greeting_take(connection, chunk->data + taken, chunk->bytes - taken);
     BASE_ASSERT(taken <= chunk->bytes);
     return taken;
@@ -201,7 +201,7 @@ uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_
 
 void mesh_connect_ended(struct mesh_connection *connection)
 {
-    if (connection->state == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED)
+    if (connection->state.now == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED)
         stranger_tell(connection, "went away when it had heard this side's proof: has its node another key?");
     else
         mesh_connection_stranger(connection, "it ended before it said who it is");
@@ -222,10 +222,10 @@ enum base_status mesh_connect_connected(struct mesh_connection *connection, cons
                                         struct base_error *error)
 {
     struct shuffle_mesh *mesh = connection->mesh;
-    if (connection->state != MESH_CONNECTING)
+    if (connection->state.now != MESH_CONNECTING)
         return BASE_OK;
     if (event->status == BASE_OK) {
-        mesh_connection_become(connection, mesh->config.key ? MESH_PROVING : MESH_GREETING);
+        base_state_enter(&connection->state, mesh->config.key ? MESH_PROVING : MESH_GREETING);
         if (mesh->config.key)
             proof_open(connection, NET_PROOF_CALLER);
         shuffle_preamble_fill(&mesh->config, connection->peer, &connection->own_greeting);
@@ -288,7 +288,7 @@ enum base_status mesh_connect_accepted(struct mesh_connection *listener, const s
         proof_open(connection, NET_PROOF_CALLEE);
     mesh->arrivals++;
     connection->deadline_ns = net_engine_now_ns(mesh->config.engine) + GREETING_NS;
-    if (listener->state == MESH_CLOSING || mesh->closing) {
+    if (listener->state.now == MESH_CLOSING || mesh->closing) {
         mesh_connection_close(connection, true);
         return BASE_OK;
     }
@@ -304,7 +304,7 @@ static enum base_status connect_late(const struct shuffle_mesh *mesh, struct bas
     uint32_t missing = 0, first = 0;
     for (uint32_t i = mesh->config.workers; i-- > 0;) {
         const struct mesh_peer *peer = &mesh->peers[i];
-        if (peer->kind == MESH_REMOTE && (!peer->connection || peer->connection->state != MESH_OPEN)) {
+        if (peer->kind == MESH_REMOTE && (!peer->connection || peer->connection->state.now != MESH_OPEN)) {
             missing++;
             first = i;
         }

@@ -13,21 +13,19 @@
 #include "base/assert.h"
 #include "base/log.h"
 
-void mesh_connection_become(struct mesh_connection *connection, enum mesh_connection_state state)
-{
-    static const uint8_t predecessors[] = {
-        [MESH_LISTENING] = 0,
-        [MESH_CONNECTING] = 0,
-        [MESH_PROVING] = 1 << MESH_CONNECTING,
-        [MESH_GREETING] = 1 << MESH_CONNECTING | 1 << MESH_PROVING,
-        [MESH_OPEN] = 1 << MESH_GREETING,
-        [MESH_LINGERING] = 1 << MESH_OPEN,
-        [MESH_CLOSING] = 1 << MESH_LISTENING | 1 << MESH_CONNECTING | 1 << MESH_PROVING | 1 << MESH_GREETING |
-                         1 << MESH_OPEN | 1 << MESH_LINGERING,
-    };
-    BASE_ASSERT(predecessors[state] >> connection->state & 1);
-    connection->state = state;
-}
+#define FROM(state) (1U << MESH_##state)
+static const struct base_state_row connection_rows[MESH_STATE_COUNT] = {
+    [MESH_LISTENING] = {"listening", 0},
+    [MESH_CONNECTING] = {"connecting", 0},
+    [MESH_PROVING] = {"proving", FROM(CONNECTING)},
+    [MESH_GREETING] = {"greeting", FROM(CONNECTING) | FROM(PROVING)},
+    [MESH_OPEN] = {"open", FROM(GREETING)},
+    [MESH_LINGERING] = {"lingering", FROM(OPEN)},
+    [MESH_CLOSING] = {"closing", FROM(LISTENING) | FROM(CONNECTING) | FROM(PROVING) | FROM(GREETING) | FROM(OPEN) |
+                                     FROM(LINGERING)},
+};
+#undef FROM
+static const struct base_machine connection_machine = {"connection of a mesh", connection_rows, MESH_STATE_COUNT};
 
 struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state, uint32_t peer)
 {
@@ -35,7 +33,7 @@ struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mes
     if (!connection)
         return NULL;
     connection->mesh = mesh;
-    connection->state = state;
+    base_state_begin(&connection->state, &connection_machine, state);
     connection->peer = peer;
     TAILQ_INSERT_TAIL(&mesh->connections, connection, all);
     return connection;
@@ -49,11 +47,11 @@ void mesh_connection_free(struct mesh_connection *connection)
 
 void mesh_connection_close(struct mesh_connection *connection, bool abort)
 {
-    if (connection->state == MESH_CLOSING)
+    if (connection->state.now == MESH_CLOSING)
         return;
     if (connection->accepted && connection->peer == MESH_NOBODY)
         connection->mesh->arrivals--;
-    mesh_connection_become(connection, MESH_CLOSING);
+    base_state_enter(&connection->state, MESH_CLOSING);
     net_socket_close(connection->socket, abort);
 }
 
@@ -67,7 +65,8 @@ void mesh_connection_stranger(struct mesh_connection *connection, const char *wh
 
 bool mesh_connection_strange(const struct mesh_connection *connection)
 {
-    return (connection->state == MESH_PROVING || connection->state == MESH_GREETING) && connection->peer == MESH_NOBODY;
+    return (connection->state.now == MESH_PROVING || connection->state.now == MESH_GREETING) &&
+           connection->peer == MESH_NOBODY;
 }
 
 enum base_status mesh_connection_lost(const struct mesh_connection *connection, const struct net_event *event,

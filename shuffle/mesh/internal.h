@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "base/state.h"
 #include "net/proof/proof.h"
 #include "shuffle/frames/inlet.h"
 #include "shuffle/mesh/preamble.h"
@@ -15,7 +16,8 @@ enum mesh_connection_state {
     MESH_GREETING,   /* waiting for the other side's preamble */
     MESH_OPEN,       /* frames travel */
     MESH_LINGERING,  /* graceful close: waiting for the sends to leave */
-    MESH_CLOSING     /* waiting for CLOSED */
+    MESH_CLOSING,    /* waiting for CLOSED */
+    MESH_STATE_COUNT
 };
 
 enum { MESH_NOBODY = UINT32_MAX };
@@ -31,8 +33,8 @@ struct mesh_send {
 struct mesh_connection {
     struct shuffle_mesh *mesh;
     struct net_socket *socket;
-    enum mesh_connection_state state;
-    uint32_t peer; /* worker; MESH_NOBODY: a listener, or somebody who has not said */
+    struct base_state state; /* enum mesh_connection_state */
+    uint32_t peer;           /* worker; MESH_NOBODY: a listener, or somebody who has not said */
     uint64_t deadline_ns;
     bool accepted;                    /* the other side called */
     struct net_proof proof;           /* with a key: from PROVING on */
@@ -141,8 +143,6 @@ void mesh_send_drop(struct shuffle_mesh *mesh, uint32_t worker);
 
 /* mesh/connection.c */
 
-/* One step of the table of states. */
-void mesh_connection_become(struct mesh_connection *connection, enum mesh_connection_state state);
 /* NULL: no memory. */
 struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state,
                                              uint32_t peer);

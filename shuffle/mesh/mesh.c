@@ -182,16 +182,16 @@ void shuffle_mesh_close(struct shuffle_mesh *mesh, bool abort)
     for (uint32_t i = 0; i < mesh->config.workers; i++) {
         struct mesh_peer *peer = &mesh->peers[i];
         shuffle_inlet_drop(&peer->inlet);
-        if (abort || !peer->connection || peer->connection->state != MESH_OPEN)
+        if (abort || !peer->connection || peer->connection->state.now != MESH_OPEN)
             mesh_send_drop(mesh, i);
     }
     struct mesh_connection *connection;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
-        if (!abort && connection->state == MESH_OPEN)
+        if (!abort && connection->state.now == MESH_OPEN)
             mesh_send_linger(connection);
         else
-            mesh_connection_close(connection, connection->state != MESH_LISTENING);
+            mesh_connection_close(connection, connection->state.now != MESH_LISTENING);
     }
     mesh->listener = NULL;
     if (mesh->config.mailroom)

@@ -39,8 +39,8 @@ static enum base_status on_raw_chunk(struct mesh_connection *connection, const s
 static enum base_status on_chunk(struct mesh_connection *connection, const struct net_chunk *chunk,
                                  struct base_error *error)
 {
-    const uint32_t taken = connection->state == MESH_OPEN ? 0 : mesh_connect_take(connection, chunk);
-    if (connection->state != MESH_OPEN || taken == chunk->bytes) {
+    const uint32_t taken = connection->state.now == MESH_OPEN ? 0 : mesh_connect_take(connection, chunk);
+    if (connection->state.now != MESH_OPEN || taken == chunk->bytes) {
         net_chunk_release(connection->mesh->config.engine, chunk);
         return BASE_OK;
     }
@@ -56,11 +56,11 @@ static enum base_status on_received(struct mesh_connection *connection, const st
     struct shuffle_mesh *mesh = connection->mesh;
     if (event->status == BASE_OK)
         return on_chunk(connection, &event->chunk, error);
-    if (connection->state == MESH_PROVING || connection->state == MESH_GREETING) {
+    if (connection->state.now == MESH_PROVING || connection->state.now == MESH_GREETING) {
         mesh_connect_ended(connection);
         return BASE_OK;
     }
-    if (connection->state != MESH_OPEN || peer_done(mesh, connection->peer))
+    if (connection->state.now != MESH_OPEN || peer_done(mesh, connection->peer))
         return BASE_OK;
     if (event->status != BASE_END)
         return mesh_connection_lost(connection, event, error);

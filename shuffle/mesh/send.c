@@ -115,7 +115,7 @@ static bool send_frames(struct mesh_connection *connection)
 static bool send_raw(struct mesh_connection *connection)
 {
     const struct shuffle_mesh_raw *raw = connection->mesh->config.raw;
-    if (connection->state != MESH_OPEN)
+    if (connection->state.now != MESH_OPEN)
         return true;
     if (connection->send_count > 0)
         return true; /* one at a time: what it sends from is the job's */
@@ -127,14 +127,14 @@ static bool send_raw(struct mesh_connection *connection)
 
 bool mesh_send_start(struct mesh_connection *connection)
 {
-    if (connection->going || connection->send_count == NET_SENDS_MAX || connection->state == MESH_CLOSING ||
-        connection->state == MESH_CONNECTING)
+    if (connection->going || connection->send_count == NET_SENDS_MAX || connection->state.now == MESH_CLOSING ||
+        connection->state.now == MESH_CONNECTING)
         return true;
     if (connection->proof.out_sent < connection->proof.out_bytes)
         return send_proof(connection);
     if (connection->peer == MESH_NOBODY)
         return true; /* who is not known gets nothing else */
-    if (connection->state == MESH_PROVING)
+    if (connection->state.now == MESH_PROVING)
         return true;
     if (!connection->greeted) {
         connection->greeted = send_greeting(connection);
@@ -142,7 +142,7 @@ bool mesh_send_start(struct mesh_connection *connection)
     }
     if (connection->mesh->config.raw)
         return send_raw(connection);
-    return connection->state == MESH_GREETING || send_frames(connection);
+    return connection->state.now == MESH_GREETING || send_frames(connection);
 }
 
 /* Graceful: what is queued leaves, then FIN. */
@@ -158,7 +158,7 @@ static void linger_on(struct mesh_connection *connection)
 
 void mesh_send_linger(struct mesh_connection *connection)
 {
-    mesh_connection_become(connection, MESH_LINGERING);
+    base_state_enter(&connection->state, MESH_LINGERING);
     linger_on(connection);
 }
 
@@ -193,7 +193,7 @@ static void sent_raw(struct mesh_connection *connection, const struct net_event 
 /* The next send, after one that went well. */
 static void send_on(struct mesh_connection *connection)
 {
-    switch (connection->state) {
+    switch (connection->state.now) {
     case MESH_PROVING:
     case MESH_GREETING:
     case MESH_OPEN:
@@ -232,9 +232,9 @@ enum base_status mesh_send_sent(struct mesh_connection *connection, const struct
         return BASE_OK;
     }
     /* The proof or the greeting of one who calls: receiving will say the same, and it is tried again. */
-    if (connection->state == MESH_OPEN || (connection->state < MESH_OPEN && frames))
+    if (connection->state.now == MESH_OPEN || (connection->state.now < MESH_OPEN && frames))
         return mesh_connection_lost(connection, event, error);
-    if (connection->state == MESH_LINGERING)
+    if (connection->state.now == MESH_LINGERING)
         mesh_connection_close(connection, true);
     return BASE_OK;
 }

@@ -14,12 +14,24 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/state.h"
 
-enum pass_state { PASS_WAITING, PASS_TAKING, PASS_SCANNING, PASS_FINISHED, PASS_STOPPED };
+enum pass_state { PASS_WAITING, PASS_TAKING, PASS_SCANNING, PASS_FINISHED, PASS_STOPPED, PASS_STATE_COUNT };
+
+#define FROM(state) (1U << PASS_##state)
+static const struct base_state_row pass_rows[PASS_STATE_COUNT] = {
+    [PASS_WAITING] = {"waiting", 0},
+    [PASS_TAKING] = {"taking", FROM(WAITING) | FROM(SCANNING)},
+    [PASS_SCANNING] = {"scanning", FROM(TAKING)},
+    [PASS_FINISHED] = {"finished", FROM(TAKING)},
+    [PASS_STOPPED] = {"stopped", FROM(WAITING) | FROM(TAKING) | FROM(SCANNING) | FROM(FINISHED) | FROM(STOPPED)},
+};
+#undef FROM
+static const struct base_machine pass_machine = {"pass", pass_rows, PASS_STATE_COUNT};
 
 struct shuffle_pass {
     struct shuffle_pass_config config;
-    enum pass_state state;
+    struct base_state state;           /* enum pass_state */
     uint64_t morsel;                   /* number of the one taken last */
     bool faulty;                       /* and its input is at fault */
     const struct shuffle_batch *batch; /* being appended, or NULL */
@@ -40,14 +52,15 @@ enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, str
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan pass");
     }
     made->config = *config;
+    base_state_begin(&made->state, &pass_machine, PASS_WAITING);
     *pass = made;
     return BASE_OK;
 }
 
 void shuffle_pass_start(struct shuffle_pass *pass)
 {
-    BASE_ASSERT(pass->state == PASS_WAITING);
-    pass->state = PASS_TAKING;
+    BASE_ASSERT(pass->state.now == PASS_WAITING);
+    base_state_enter(&pass->state, PASS_TAKING);
 }
 
 /* Hash, select and route: fills hash[] and destination[] for the new batch. */
@@ -76,14 +89,14 @@ static enum base_status pass_take(struct shuffle_pass *pass, bool *worked, struc
     const enum base_status status = shuffle_morsel_queue_take(pass->config.queue, &morsel);
     if (status == BASE_OK) {
         *worked = true;
-        pass->state = PASS_SCANNING;
+        base_state_enter(&pass->state, PASS_SCANNING);
         pass->morsel = morsel.index;
         pass->faulty = false;
         return shuffle_scan_begin(pass->config.scan, &morsel, error);
     }
     if (status == BASE_END) {
         *worked = true;
-        pass->state = PASS_FINISHED;
+        base_state_enter(&pass->state, PASS_FINISHED);
         if (pass->config.exchange != NULL)
             shuffle_exchange_finish(pass->config.exchange);
         return BASE_OK;
@@ -96,7 +109,7 @@ static void pass_limit(struct shuffle_pass *pass)
 {
     shuffle_morsel_queue_limit(pass->config.queue, pass->morsel);
     pass->faulty = true;
-    pass->state = PASS_TAKING;
+    base_state_enter(&pass->state, PASS_TAKING);
 }
 
 /* Scans and appends one batch. BASE_BUSY ends the slice. */
@@ -111,7 +124,7 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
                 pass->config.surveys[survey.index] = survey;
             }
             pass->batch = NULL;
-            pass->state = PASS_TAKING;
+            base_state_enter(&pass->state, PASS_TAKING);
             *worked = true;
             return BASE_OK;
         }
@@ -144,14 +157,14 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
 {
     for (uint32_t i = 0; i < batches_max; i++) {
         enum base_status status;
-        if (pass->state == PASS_SCANNING && pass->batch == NULL &&
+        if (pass->state.now == PASS_SCANNING && pass->batch == NULL &&
             pass->morsel >= shuffle_morsel_queue_limited(pass->config.queue)) {
             shuffle_scan_abandon(pass->config.scan);
-            pass->state = PASS_TAKING;
+            base_state_enter(&pass->state, PASS_TAKING);
         }
-        if (pass->state == PASS_TAKING)
+        if (pass->state.now == PASS_TAKING)
             status = pass_take(pass, worked, error);
-        else if (pass->state == PASS_SCANNING)
+        else if (pass->state.now == PASS_SCANNING)
             status = pass_scan(pass, worked, error);
         else
             return BASE_OK;
@@ -179,17 +192,17 @@ bool shuffle_pass_faulty(const struct shuffle_pass *pass, uint64_t *morsel)
 
 bool shuffle_pass_halted(const struct shuffle_pass *pass)
 {
-    return pass->state != PASS_SCANNING && shuffle_morsel_queue_spent(pass->config.queue);
+    return pass->state.now != PASS_SCANNING && shuffle_morsel_queue_spent(pass->config.queue);
 }
 
 bool shuffle_pass_scanned(const struct shuffle_pass *pass)
 {
-    return pass->state == PASS_FINISHED;
+    return pass->state.now == PASS_FINISHED;
 }
 
 void shuffle_pass_stop(struct shuffle_pass *pass)
 {
-    pass->state = PASS_STOPPED;
+    base_state_enter(&pass->state, PASS_STOPPED);
     pass->batch = NULL;
 }
 
