@@ -136,6 +136,7 @@ enum base_status net_socket_connect(struct net_engine *engine, const struct net_
 
 enum base_status net_socket_receive(struct net_socket *socket, struct base_error *error)
 {
+    BASE_ASSERT(socket->engine != NULL);
     return socket->engine->ops->receive(socket, error);
 }
 
@@ -225,5 +226,7 @@ void net_engine_wake(struct net_engine *engine)
 uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns)
 {
     BASE_ASSERT(max > 0);
-    return engine->ops->poll(engine, events, max, wait_ns);
+    const uint32_t count = engine->ops->poll(engine, events, max, wait_ns);
+    BASE_ASSERT(count <= max);
+    return count;
 }

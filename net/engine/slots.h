@@ -48,6 +48,7 @@ static inline void net_slots_give(struct net_slots *slots, uint32_t slot)
 
 static inline uint32_t net_slots_taken(const struct net_slots *slots)
 {
+    BASE_ASSERT(slots->free_count <= slots->count);
     return slots->count - slots->free_count;
 }
 

@@ -13,6 +13,7 @@ enum base_status epoll_file_submit(struct net_engine *base, struct net_file_op *
 
     if (engine->file_count == engine->files_max)
         return BASE_BUSY;
+    BASE_ASSERT(engine->file_count < engine->files_max);
     engine->files[(engine->file_first + engine->file_count) % engine->files_max] = op;
     engine->file_count++;
     return BASE_OK;
@@ -51,6 +52,7 @@ static int epoll_file_run(struct epoll_engine *engine, struct net_file_op *op)
         if (moved == 0 && op->bytes > op->done)
             return EIO; /* a device that takes nothing and gives no reason */
         op->done += (uint32_t)moved;
+        BASE_ASSERT(op->done <= op->bytes);
     } while (op->done < op->bytes);
     return 0;
 }

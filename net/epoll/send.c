@@ -73,6 +73,7 @@ static void epoll_send_over(struct epoll_socket *socket, int os_error, struct ep
     struct net_send_op *op = socket->op;
 
     socket->op = NULL;
+    BASE_ASSERT(op != NULL && op->in_flight && socket->waiting_count <= NET_SENDS_MAX);
     op->own.os_error = socket->stream_error = os_error;
     if (os_error == 0 && (socket->flags & EPOLL_FIN_AFTER_SEND))
         (void)shutdown(socket->fd, SHUT_WR);
@@ -80,6 +81,7 @@ static void epoll_send_over(struct epoll_socket *socket, int os_error, struct ep
         epoll_send_finished(socket, op, net_send_status(op), output);
         return;
     }
+    BASE_ASSERT(socket->waiting_count < NET_SENDS_MAX);
     socket->waiting[socket->waiting_count++] = op;
     if (os_error == 0)
         epoll_event_add(output, NET_EVENT_OUT, socket)->send = op;
@@ -89,6 +91,7 @@ void epoll_turn_returned(struct epoll_socket *socket, struct epoll_output *outpu
 {
     uint32_t at = 0;
 
+    BASE_ASSERT((socket->flags & EPOLL_RETURNED) && socket->waiting_count > 0);
     while (socket->waiting[at]->own.notices_due > 0)
         at++;
     struct net_send_op *op = socket->waiting[at];
@@ -152,6 +155,7 @@ void epoll_turn_send(struct epoll_socket *socket, struct epoll_output *output)
         socket->flags &= ~(uint32_t)EPOLL_WRITABLE;
         return;
     }
+    BASE_ASSERT((size_t)sent == wanted); /* never more than asked for */
     counters->sends++;
     epoll_send_over(socket, 0, output);
 }

@@ -50,6 +50,7 @@ void epoll_socket_set_deadline(struct epoll_socket *socket, uint64_t deadline_ns
 {
     struct epoll_engine *engine = epoll_engine_of(socket);
 
+    BASE_ASSERT(socket->fd >= 0);
     if (net_list_empty(&engine->timed) || deadline_ns < engine->deadline_next_ns)
         engine->deadline_next_ns = deadline_ns;
     socket->deadline_ns = deadline_ns;
@@ -275,6 +276,7 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
     struct epoll_engine *engine = epoll_engine_of(socket);
     struct net_event *event;
 
+    BASE_ASSERT((socket->flags & EPOLL_CLOSING) && !net_list_linked(&socket->starved));
     if (!epoll_close_joined(socket))
         return;
     if (socket->flags & EPOLL_CONNECTING) {
@@ -301,6 +303,7 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
         close(socket->fd);
     }
     net_list_unlink(&socket->timed);
+    BASE_ASSERT(socket->waiting_count == 0 && socket->notices_due == 0); /* every SENT came before CLOSED */
     epoll_event_add(output, NET_EVENT_CLOSED, socket);
     socket->fd = -1;
     socket->generation++;
@@ -309,6 +312,7 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
 
 static void epoll_turn_connect(struct epoll_socket *socket, struct epoll_output *output)
 {
+    BASE_ASSERT(socket->flags & EPOLL_CONNECTING);
     int os_error = socket->connect_error;
     socklen_t bytes = sizeof os_error;
 
@@ -346,6 +350,7 @@ static void epoll_turn_accept(struct epoll_socket *listener, struct epoll_output
 
 static void epoll_receive_ended(struct epoll_socket *socket, int os_error, struct epoll_output *output)
 {
+    BASE_ASSERT(socket->flags & EPOLL_RECEIVING);
     /* A send that failed took the socket's error with it; what then looks like the peer's FIN is none. */
     if (os_error == 0)
         os_error = socket->stream_error;
@@ -416,6 +421,7 @@ static void epoll_turn_receive(struct epoll_socket *socket, struct epoll_output 
         event->bytes = bytes;
         left -= bytes;
     }
+    BASE_ASSERT(used <= offered);
     for (uint32_t i = offered; i > used; i--)
         base_pool_give(engine->chunks, chunks[i - 1].iov_base);
     if (got <= 0) {

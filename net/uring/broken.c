@@ -80,6 +80,7 @@ void uring_break(struct uring_engine *engine)
 {
     struct base_error *failure = &engine->base.failure;
 
+    BASE_ASSERT(engine->broken != 0 && failure->status == BASE_OK); /* once */
     if (engine->broken == EBADR)
         base_error_set(failure, BASE_ENGINE_BROKEN,
                        "io_uring broke: the kernel had no memory left to keep completions and dropped some: leave this "
@@ -130,6 +131,7 @@ static uint32_t broken_end(struct uring_engine *engine, struct net_event *events
 {
     uint32_t count = 0;
 
+    BASE_ASSERT(!engine->ring_open && engine->tie_fd < 0); /* the kernel holds nothing */
     for (uint32_t i = 0; i < engine->file_slots.count && count < max; i++)
         if (engine->files[i].op != NULL)
             uring_file_finished(engine, &engine->files[i], BASE_ENGINE_BROKEN, &events[count++]);

@@ -67,6 +67,7 @@ static void bundle_recycle(struct uring_engine *engine, uint32_t id)
 {
     const struct uring_provided *provided = &engine->chunks.provided[id];
 
+    BASE_ASSERT(id < engine->chunks.count && provided->used <= engine->chunks.chunk_bytes);
     if (provided->done && provided->lent == 0)
         uring_bundle_provide(engine, id);
 }
@@ -82,6 +83,7 @@ static uint32_t bundle_cut(struct uring_engine *engine, uint32_t *id, uint8_t **
     struct uring_provided *provided = &chunks->provided[*id];
     const uint32_t bytes = (uint32_t)base_min_u64(unfolding->left, chunks->chunk_bytes - provided->used);
     *data = uring_chunk_data(engine, *id) + provided->used;
+    BASE_ASSERT(bytes > 0 && !provided->done);
     provided->used += bytes;
     unfolding->left -= bytes;
     if (provided->used == chunks->chunk_bytes || (unfolding->left == 0 && !unfolding->more)) {

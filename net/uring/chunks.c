@@ -235,6 +235,7 @@ void uring_chunk_provide(struct uring_engine *engine, uint32_t id)
     struct uring_chunks *chunks = &engine->chunks;
 
     BASE_ASSERT(chunks->free < chunks->count);
+    BASE_ASSERT(chunks->ring != NULL && id < chunks->count);
     io_uring_buf_ring_add(chunks->ring, uring_chunk_data(engine, id), chunks->chunk_bytes, (unsigned short)id,
                           io_uring_buf_ring_mask(chunks->ring_entries), 0);
     io_uring_buf_ring_advance(chunks->ring, 1);
@@ -266,6 +267,7 @@ void uring_chunks_enable(struct uring_engine *engine)
 
     if (engine->receiver == &uring_receiver_recv_zc)
         return;
+    BASE_ASSERT(!chunks->enabled && chunks->data != NULL);
     chunks->enabled = true;
     memset(chunks->data, 0, chunks->bytes);
     if (chunks->ring != NULL) {

@@ -24,6 +24,7 @@ enum base_status uring_file_submit(struct net_engine *base, struct net_file_op *
     if (slot == NET_SLOT_NONE)
         return BASE_BUSY;
     struct uring_file *file = &engine->files[slot];
+    BASE_ASSERT(file->op == NULL && !net_list_linked(&file->todo));
     file->op = op;
     net_list_append(&engine->files_todo, &file->todo);
     base->counters.file_reads += op->kind == NET_FILE_READ;
@@ -80,6 +81,7 @@ void uring_file_finished(struct uring_engine *engine, struct uring_file *file, e
     struct net_file_op *op = file->op;
 
     net_list_unlink(&file->todo);
+    BASE_ASSERT(op->in_flight && op->done <= op->bytes);
     op->in_flight = 0;
     file->op = NULL;
     file->generation++;

@@ -105,6 +105,8 @@ void uring_memory_register(struct net_engine *base, void *begin, size_t bytes)
     memory->ranges[rank] =
         (struct uring_memory_range){.begin = (uintptr_t)begin, .end = (uintptr_t)begin + bytes, .slot = slot};
     memory->count++;
+    BASE_ASSERT(memory->count <= URING_MEMORY_RANGES_MAX);
+    BASE_ASSERT(rank == 0 || memory->ranges[rank - 1].end <= (uintptr_t)begin); /* no two overlap */
 }
 
 void uring_memory_unregister(struct net_engine *base, void *begin)

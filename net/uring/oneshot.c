@@ -40,6 +40,8 @@ static uint32_t oneshot_hand_out(struct uring_socket *socket, struct net_event *
     struct uring_engine *engine = uring_engine_of(socket);
     const uint32_t id = socket->chunk;
 
+    BASE_ASSERT(id != URING_CHUNK_NONE && engine->chunks.free > 0);
+    BASE_ASSERT(socket->chunk_bytes > 0 && socket->chunk_bytes <= engine->chunks.chunk_bytes);
     engine->chunks.free--;
     socket->chunk = URING_CHUNK_NONE;
     uring_receive_fill(socket, id, uring_chunk_data(engine, id), socket->chunk_bytes, event);

@@ -65,6 +65,7 @@ void uring_receive_prepare(struct uring_socket *socket, struct io_uring_sqe *sqe
 
 uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct net_event *event)
 {
+    BASE_ASSERT((socket->flags & URING_RECEIVING) && !(socket->flags & URING_CLOSING));
     /* A send that failed took the socket's error with it, and one that the kernel had partly done even hides it in a
      * short result: what then looks like the peer's FIN is none. */
     if (os_error == 0)
@@ -143,7 +144,7 @@ uint32_t uring_receive_complete(struct uring_socket *socket, const struct io_uri
         return engine->receiver->deliver(socket, cqe, event);
     }
     engine->receiver->discard(engine, socket, cqe);
-    if (socket->flags & URING_CLOSING)
+    if ((socket->flags & URING_CLOSING) || !(socket->flags & URING_RECEIVING)) /* ended before, by disorder */
         return 0;
     const bool ended = !(cqe->flags & IORING_CQE_F_MORE);
     if (cqe->res == engine->receiver->starved_error) {
@@ -177,6 +178,7 @@ static uint32_t multishot_deliver(struct uring_socket *socket, const struct io_u
     struct uring_engine *engine = uring_engine_of(socket);
     const uint32_t id = cqe->flags >> IORING_CQE_BUFFER_SHIFT;
 
+    BASE_ASSERT((cqe->flags & IORING_CQE_F_BUFFER) && id < engine->chunks.count && engine->chunks.free > 0);
     if (!(cqe->flags & IORING_CQE_F_MORE))
         uring_receive_again(socket);
     socket->flags |= URING_FED;
@@ -203,6 +205,7 @@ static void multishot_release(struct uring_engine *engine, const struct net_chun
 void uring_receive_starve(struct uring_socket *socket)
 {
     struct uring_engine *engine = uring_engine_of(socket);
+    BASE_ASSERT((socket->flags & URING_RECEIVING) && !(socket->armed & URING_BIT(URING_RECEIVE)));
     net_list_append(socket->flags & URING_FED ? &engine->sated : &engine->starved, &socket->starved);
 }
 

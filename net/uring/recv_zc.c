@@ -204,6 +204,7 @@ static bool area_refill(struct uring_area *area, uint32_t piece)
 
 static void area_return(struct uring_area *area, uint32_t piece)
 {
+    BASE_ASSERT(piece < area->piece_count && area->owing_count <= area->piece_count);
     if (area->owing_count == 0 && area_refill(area, piece))
         return;
     if (area->owed[piece]++ == 0)
@@ -290,6 +291,7 @@ static void recv_zc_release(struct uring_engine *engine, const struct net_chunk 
     struct uring_area *area = &engine->area;
 
     BASE_ASSERT(chunk->id < area->piece_count && area->lent[chunk->id] > 0);
+    BASE_ASSERT(area->lent_parts > 0 && chunk->data >= area->data && chunk->data < area->data + area->bytes);
     area->lent[chunk->id]--;
     area->lent_parts--;
     area_return(area, chunk->id);

@@ -146,6 +146,7 @@ static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struc
 {
     struct net_send_op *op = socket->op;
 
+    BASE_ASSERT(op != NULL && socket->sends[op->own.tag] == op);
     socket->op = NULL;
     op->own.os_error = socket->stream_error = os_error;
     if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
@@ -183,6 +184,7 @@ uint32_t uring_send_complete(struct uring_socket *socket, const struct io_uring_
     size_t left = net_send_left(op, op->own.first);
     bool outstanding = socket->notices_due > socket->notices_void;
 
+    BASE_ASSERT(op->in_flight && op->own.first < op->count);
     if (cqe->flags & IORING_CQE_F_MORE) {
         socket->notices_due++;
         op->own.notices_due++;

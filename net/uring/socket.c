@@ -12,6 +12,7 @@ void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
+    BASE_ASSERT(socket->fd >= 0);
     if (net_list_empty(&engine->timed) || deadline_ns < engine->deadline_next_ns)
         engine->deadline_next_ns = deadline_ns;
     socket->deadline_ns = deadline_ns;
@@ -62,6 +63,9 @@ static void uring_socket_release(struct uring_socket *socket)
     struct uring_engine *engine = uring_engine_of(socket);
     int none = -1;
 
+    BASE_ASSERT((socket->flags & URING_CLOSING) && socket->fd >= 0 && !net_list_linked(&socket->starved));
+    for (uint32_t tag = 0; tag < NET_SENDS_MAX; tag++)
+        BASE_ASSERT(socket->sends[tag] == NULL); /* every SENT came before CLOSED */
     BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->notices_due == 0 && socket->op == NULL &&
                 socket->chunk == URING_CHUNK_NONE);
     net_list_unlink(&socket->todo);
@@ -174,6 +178,7 @@ void uring_socket_close(struct net_socket *base, _Bool abort)
 
 bool uring_socket_finish(struct uring_socket *socket, struct net_event *event)
 {
+    BASE_ASSERT((socket->flags & URING_CLOSING) && socket->armed == 0 && socket->wants == 0);
     if (socket->flags & URING_CONNECTING) {
         socket->flags &= ~(uint32_t)URING_CONNECTING;
         uring_event_fill(event, NET_EVENT_CONNECTED, socket);
@@ -224,6 +229,7 @@ static bool uring_socket_stage(struct uring_socket *socket)
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
+    BASE_ASSERT(!(socket->wants & socket->armed)); /* one request of a kind */
     while (socket->wants != 0) {
         unsigned kind = (unsigned)__builtin_ctz(socket->wants);
         struct io_uring_sqe *sqe = uring_sqe(engine);

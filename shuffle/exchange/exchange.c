@@ -202,6 +202,7 @@ static void own_frame_free(struct shuffle_frame **frame)
 /* Frames of own rows are not kept: a lane may need them. */
 static void own_reset(struct shuffle_exchange *exchange)
 {
+    BASE_ASSERT(exchange->own_bytes <= exchange->payload_bytes_max);
     exchange->own.rows.count = 0;
     exchange->own.rows.next = 0;
     exchange->own.rows.resume = 0;
@@ -216,6 +217,7 @@ static enum base_status own_offer(struct shuffle_exchange *exchange, struct base
     struct shuffle_group *own = &exchange->own;
     if (own->rows.count == 0)
         return BASE_OK;
+    BASE_ASSERT(own->rows.count <= SHUFFLE_BATCH_ROWS && own->rows.next <= own->rows.count);
     bool worked = false;
     const enum base_status status =
         shuffle_group_offer(own, exchange->config.sink, &exchange->counters, &worked, error);
@@ -233,6 +235,7 @@ static enum base_status append_image(struct shuffle_exchange *exchange, const st
 {
     const uint32_t first = *cursor;
     uint32_t at = first;
+    BASE_ASSERT(exchange->row_bytes > 0 && exchange->own.rows.count == 0);
     enum base_status status = BASE_OK;
     if (exchange->workers == 1)
         at = batch->rows; /* all are its own */
@@ -319,6 +322,7 @@ static enum base_status append_row(struct shuffle_exchange *exchange, const stru
     if (destination == exchange->worker) {
         struct shuffle_group *own = &exchange->own;
         uint8_t *to;
+        BASE_ASSERT(own->rows.count < SHUFFLE_BATCH_ROWS);
         status = own_room(exchange, (uint32_t)bytes, &to, error);
         if (status != BASE_OK)
             return status;
@@ -346,6 +350,7 @@ static enum base_status append_encoded(struct shuffle_exchange *exchange, const 
     enum base_status status = BASE_OK;
     exchange->own.rows.pinned = false;
     uint32_t at = *cursor;
+    BASE_ASSERT(exchange->own.rows.count == 0); /* offered, or append would not have come here */
     for (; at < batch->rows && status == BASE_OK; at++) {
         if (destination[at] == SHUFFLE_DROP)
             continue;
@@ -397,6 +402,7 @@ bool shuffle_exchange_sent(const struct shuffle_exchange *exchange)
 
 bool shuffle_exchange_received(const struct shuffle_exchange *exchange)
 {
+    BASE_ASSERT(exchange->ended <= exchange->workers);
     return exchange->ended == exchange->workers;
 }
 

@@ -24,6 +24,7 @@ static void lane_close_frame(struct shuffle_lane *lane)
 static void lane_open_frame(struct shuffle_exchange *exchange, uint32_t destination, struct shuffle_frame *frame)
 {
     struct shuffle_lane *lane = &exchange->lane[destination];
+    BASE_ASSERT(!exchange->state[destination].open && frame->destination == destination);
     exchange->state[destination].open = frame;
     lane->at = (uintptr_t)(frame->wire + SHUFFLE_FRAME_HEADER_BYTES);
     lane->last = lane->at + frame->payload_bytes_max - exchange->row_bytes;
@@ -65,6 +66,7 @@ enum base_status shuffle_lane_own_frame(struct shuffle_exchange *exchange, uint3
 enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
                                    struct base_error *error)
 {
+    BASE_ASSERT(destination < exchange->workers && destination != exchange->worker && !exchange->finished);
     struct shuffle_lane *lane = &exchange->lane[destination];
     struct shuffle_lane_state *state = &exchange->state[destination];
     if (state->open) {
@@ -88,6 +90,7 @@ static void lane_send(struct shuffle_exchange *exchange, struct shuffle_frame *f
                       struct shuffle_frame_header header)
 {
     struct shuffle_lane_state *state = &exchange->state[frame->destination];
+    BASE_ASSERT(header.bytes > 0 && frame->exchange == exchange && state->open != frame);
     header.magic = SHUFFLE_FRAME_MAGIC;
     header.exchange = exchange->config.id;
     header.source = exchange->worker;
@@ -128,6 +131,7 @@ void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination)
 void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
 {
     struct shuffle_lane_state *state = &exchange->state[destination];
+    BASE_ASSERT(!state->end_away && destination != exchange->worker); /* one END a lane */
     shuffle_lane_drop_open(exchange, destination);
     const struct shuffle_lane_totals totals = {
         .rows = state->rows,

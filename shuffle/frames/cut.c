@@ -9,6 +9,7 @@ static uint32_t piece_end(const struct shuffle_cut *cut, uint32_t piece)
 
 static uint32_t piece_of(const struct shuffle_cut *cut, uint32_t offset)
 {
+    BASE_ASSERT(cut->count > 0 && cut->count <= SHUFFLE_CUT_PIECES_MAX && cut->piece[0].begin == 0);
     uint32_t piece = cut->count - 1;
     while (cut->piece[piece].begin > offset)
         piece--;
@@ -35,6 +36,7 @@ void shuffle_cut_copy(const struct shuffle_cut *cut, uint32_t offset, uint32_t b
 /* A head that was collected lies there already. */
 void shuffle_cut_join(struct shuffle_cut *cut, uint32_t offset, uint32_t bytes)
 {
+    BASE_ASSERT(cut->whole && offset <= cut->bytes && bytes <= cut->bytes - offset);
     if (cut->piece[0].data == cut->whole) {
         const uint32_t there = piece_end(cut, 0) > offset ? piece_end(cut, 0) - offset : 0;
         if (there >= bytes)

@@ -63,6 +63,8 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
     struct shuffle_exchange *exchange = inlet->shared->exchange[header->exchange];
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     inlet->exchange = exchange;
+    BASE_ASSERT(inlet->state == SHUFFLE_INLET_HEADER && inlet->header_bytes == SHUFFLE_FRAME_HEADER_BYTES);
+    BASE_ASSERT(exchange && inlet->stitch_bytes == 0 && !inlet->group); /* the frame before is done with */
     if (lane->ended)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_SEQUENCE,
                                   "a frame of exchange %u comes after its end of stream", header->exchange);
@@ -86,6 +88,7 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
 /* BASE_BUSY: the exchange is not open yet. */
 static enum base_status step_header(struct shuffle_inlet *inlet, struct base_error *error)
 {
+    BASE_ASSERT(inlet->header_bytes <= SHUFFLE_FRAME_HEADER_BYTES);
     if (inlet->header_bytes < SHUFFLE_FRAME_HEADER_BYTES) {
         inlet->header_bytes += shuffle_inlet_copy(inlet, (uint8_t *)&inlet->header + inlet->header_bytes,
                                                   SHUFFLE_FRAME_HEADER_BYTES - inlet->header_bytes);
@@ -102,6 +105,7 @@ static enum base_status step_header(struct shuffle_inlet *inlet, struct base_err
 
 static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_error *error)
 {
+    BASE_ASSERT(inlet->payload_left == 0 && !inlet->group);
     const struct shuffle_frame_header *header = &inlet->header;
     inlet->state = SHUFFLE_INLET_HEADER;
     inlet->header_bytes = 0;
@@ -123,6 +127,7 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
 
 static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_error *error)
 {
+    BASE_ASSERT(inlet->payload_left > 0 && inlet->payload_left <= sizeof inlet->totals); /* as its header was checked */
     const uint32_t have = (uint32_t)sizeof inlet->totals - inlet->payload_left;
     uint8_t *to = (uint8_t *)&inlet->totals + have;
     shuffle_inlet_took(inlet, to, shuffle_inlet_copy(inlet, to, inlet->payload_left));
@@ -144,6 +149,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
             (unsigned long long)got->hash_sum);
     lane->ended = true;
     exchange->ended++;
+    BASE_ASSERT(exchange->ended <= exchange->workers);
     return BASE_OK;
 }
 
@@ -152,6 +158,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
 /* Whole rows of fixed width in the piece, behind `count` rows in the group. Returns the new count. */
 static uint32_t collect_fixed(struct shuffle_inlet *inlet, struct shuffle_group *group, uint32_t count)
 {
+    BASE_ASSERT(count <= 1 && inlet->exchange->row_bytes > 0); /* a row that was cut comes first */
     const struct shuffle_exchange *exchange = inlet->exchange;
     const uint32_t row_bytes = exchange->row_bytes;
     uint32_t left;
@@ -171,6 +178,7 @@ static uint32_t collect_fixed(struct shuffle_inlet *inlet, struct shuffle_group 
 /* The same for rows of variable width; UINT32_MAX: a row is malformed. */
 static uint32_t collect_variable(struct shuffle_inlet *inlet, struct shuffle_group *group, uint32_t count)
 {
+    BASE_ASSERT(count <= 1 && inlet->exchange->row_bytes == 0);
     const struct shuffle_exchange *exchange = inlet->exchange;
     const struct shuffle_layout *layout = exchange->config.layout;
     const uint32_t head = shuffle_row_head_bytes(layout);
@@ -216,6 +224,7 @@ static enum base_status group_count(struct shuffle_inlet *inlet, struct shuffle_
                                     struct base_error *error)
 {
     struct shuffle_lane_totals *totals = &inlet->exchange->in[inlet->peer].totals;
+    BASE_ASSERT(count <= SHUFFLE_BATCH_ROWS && inlet->piece_at <= inlet->piece.bytes);
     if (count > inlet->rows_left)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
                                   "exchange %u: frame %llu has more rows than it says", inlet->header.exchange,
@@ -234,6 +243,7 @@ static enum base_status group_count(struct shuffle_inlet *inlet, struct shuffle_
 static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error *error)
 {
     enum base_status status = BASE_OK;
+    BASE_ASSERT(!inlet->group && inlet->header.kind == SHUFFLE_FRAME_DATA);
     if (inlet->stitch_bytes > 0 && !shuffle_inlet_stitched(inlet)) {
         status = shuffle_inlet_stitch(inlet, error);
         if (status != BASE_OK || !shuffle_inlet_stitched(inlet))
@@ -264,6 +274,8 @@ static enum base_status step_rows(struct shuffle_inlet *inlet, struct base_error
 
 static void piece_next(struct shuffle_inlet *inlet)
 {
+    BASE_ASSERT(inlet->piece.data && inlet->piece_at <= inlet->piece.bytes);
+    BASE_ASSERT(!inlet->queue == (inlet->queue_end == &inlet->queue));
     if (!shuffle_inlet_keeps(inlet))
         shuffle_inlet_release(inlet, &inlet->piece);
     inlet->piece = (struct shuffle_piece){.data = NULL};
@@ -307,6 +319,7 @@ static enum base_status inlet_step(struct shuffle_inlet *inlet, struct base_erro
 
 static enum base_status group_take_up(struct shuffle_inlet *inlet, bool *worked, struct base_error *error)
 {
+    BASE_ASSERT(inlet->group && inlet->exchange && inlet->state == SHUFFLE_INLET_ROWS);
     struct shuffle_exchange *exchange = inlet->exchange;
     const enum base_status status =
         shuffle_group_offer(inlet->group, exchange->config.sink, &exchange->counters, worked, error);
@@ -350,12 +363,15 @@ enum base_status shuffle_inlet_run(struct shuffle_inlet *inlet, bool *worked, st
     }
     inlet->failed = status != BASE_OK && status != BASE_BUSY;
     inlet_stall(inlet, status == BASE_BUSY);
+    BASE_ASSERT(inlet->failed || inlet->stalled == (inlet->piece.data != NULL)); /* else all was taken */
     return status == BASE_BUSY ? BASE_OK : status;
 }
 
 enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct shuffle_piece *piece,
                                     struct base_error *error)
 {
+    BASE_ASSERT(piece->data && piece->bytes > 0);
+    BASE_ASSERT(inlet->piece.data || !inlet->queue); /* nothing waits for nothing */
     if (!inlet->piece.data) {
         inlet->piece = *piece;
         inlet->piece_at = 0;

@@ -51,6 +51,7 @@ enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t byt
     stitch_moved(inlet, before, grown);
     free(before);
     inlet->stitch_capacity = capacity;
+    BASE_ASSERT(inlet->stitch_capacity >= bytes && inlet->stitch != NULL);
     return BASE_OK;
 }
 
@@ -63,6 +64,7 @@ static bool cut_allowed(const struct shuffle_inlet *inlet, uint32_t bytes)
 
 static void kept_release(struct shuffle_inlet *inlet)
 {
+    BASE_ASSERT(inlet->kept_count <= SHUFFLE_CUT_PIECES_MAX && inlet->shared->kept >= inlet->kept_count);
     for (uint32_t i = 0; i < inlet->kept_count; i++)
         shuffle_inlet_release(inlet, &inlet->kept[i]);
     inlet->shared->kept -= inlet->kept_count;
@@ -74,6 +76,7 @@ static void cut_give_up(struct shuffle_inlet *inlet)
 {
     struct shuffle_cut *cut = &inlet->cut;
     cut->bytes = inlet->stitch_bytes;
+    BASE_ASSERT(inlet->cutting && cut->count > 0 && inlet->stitch_bytes <= inlet->stitch_capacity);
     shuffle_cut_join(cut, 0, cut->bytes);
     inlet->exchange->counters.stitched_bytes += cut->joined_bytes;
     inlet->cutting = false;
@@ -90,6 +93,7 @@ bool shuffle_inlet_keeps(struct shuffle_inlet *inlet)
         return false;
     }
     shuffle_inlet_keep(inlet, &inlet->piece, "a cut row in the inlet of worker");
+    BASE_ASSERT(inlet->kept_count < SHUFFLE_CUT_PIECES_MAX);
     inlet->kept[inlet->kept_count++] = inlet->piece;
     inlet->shared->kept++;
     return true;
@@ -108,6 +112,9 @@ void shuffle_inlet_stitch_done(struct shuffle_inlet *inlet)
 /* Takes what the piece has of the row. */
 static void stitch_take(struct shuffle_inlet *inlet)
 {
+    BASE_ASSERT(inlet->stitch_bytes <= inlet->stitch_need);
+    BASE_ASSERT(inlet->cutting ? inlet->cut.count < SHUFFLE_CUT_PIECES_MAX
+                               : inlet->stitch_need <= inlet->stitch_capacity);
     uint32_t left;
     const uint8_t *from = shuffle_inlet_piece(inlet, &left);
     uint32_t bytes = inlet->stitch_need - inlet->stitch_bytes;
@@ -129,6 +136,7 @@ static void stitch_take(struct shuffle_inlet *inlet)
 /* The row's size is known. What was copied of it (its head) stays copied. */
 static enum base_status stitch_size(struct shuffle_inlet *inlet, uint32_t bytes, struct base_error *error)
 {
+    BASE_ASSERT(bytes >= inlet->stitch_bytes && bytes <= SHUFFLE_ROW_BYTES_MAX && inlet->kept_count == 0);
     if (shuffle_inlet_reserve(inlet, bytes, error) != BASE_OK)
         return BASE_NO_MEMORY;
     inlet->stitch_need = bytes;
@@ -176,6 +184,7 @@ static enum base_status cut_row_begin(struct shuffle_inlet *inlet, struct base_e
 /* Goes on collecting a cut row, or begins to. It may still be incomplete afterwards. */
 enum base_status shuffle_inlet_stitch(struct shuffle_inlet *inlet, struct base_error *error)
 {
+    BASE_ASSERT(inlet->state == SHUFFLE_INLET_ROWS && !shuffle_inlet_stitched(inlet));
     enum base_status status = inlet->stitch_bytes == 0 ? cut_row_begin(inlet, error) : BASE_OK;
     if (status != BASE_OK)
         return status;
@@ -191,6 +200,7 @@ enum base_status shuffle_inlet_stitch(struct shuffle_inlet *inlet, struct base_e
 /* A cut row is the first of a group: by a pointer to it, or one that is good for its key. */
 const uint8_t *shuffle_inlet_stitched_row(struct shuffle_inlet *inlet)
 {
+    BASE_ASSERT(shuffle_inlet_stitched(inlet));
     const struct shuffle_exchange *exchange = inlet->exchange;
     if (!inlet->cutting)
         return inlet->stitch;

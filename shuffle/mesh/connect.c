@@ -40,6 +40,7 @@ static enum base_status no_memory(struct base_error *error)
 
 static enum base_status connect_listen(struct shuffle_mesh *mesh, struct base_error *error)
 {
+    BASE_ASSERT(!mesh->listener && mesh->config.listener_fd >= 0);
     struct mesh_connection *listener = mesh_connection_make(mesh, MESH_LISTENING, MESH_NOBODY);
     if (!listener)
         return no_memory(error);
@@ -55,6 +56,8 @@ static enum base_status connect_listen(struct shuffle_mesh *mesh, struct base_er
 
 static enum base_status connect_call(struct shuffle_mesh *mesh, uint32_t peer, struct base_error *error)
 {
+    BASE_ASSERT(peer > mesh->config.worker && mesh->peers[peer].kind == MESH_REMOTE); /* the lower one calls */
+    BASE_ASSERT(!mesh->peers[peer].connection && !mesh->closing);
     struct mesh_connection *connection = mesh_connection_make(mesh, MESH_CONNECTING, peer);
     if (!connection)
         return no_memory(error);
@@ -71,6 +74,7 @@ static enum base_status connect_call(struct shuffle_mesh *mesh, uint32_t peer, s
 
 void mesh_connect_again(struct shuffle_mesh *mesh, uint32_t peer)
 {
+    BASE_ASSERT(!mesh->peers[peer].connection && mesh->peers[peer].retry_ns == UINT64_MAX);
     mesh->peers[peer].retry_ns = net_engine_now_ns(mesh->config.engine) + RETRY_NS;
     mesh->retries++;
 }
@@ -102,6 +106,8 @@ static void connection_open(struct mesh_connection *connection)
 {
     base_state_enter(&connection->state, MESH_OPEN);
     connection->mesh->open_count++;
+    BASE_ASSERT(connection->mesh->open_count <= connection->mesh->remote_count);
+    BASE_ASSERT(mesh_peer_of(connection)->connection == connection);
     connect_on(connection->mesh);
     mesh_send_stage(connection->mesh, connection->peer);
 }
@@ -111,6 +117,8 @@ static const char *arrival_recognise(struct mesh_connection *connection)
 {
     struct shuffle_mesh *mesh = connection->mesh;
     const uint32_t source = connection->greeting.source;
+    BASE_ASSERT(connection->accepted && connection->peer == MESH_NOBODY && mesh->arrivals > 0);
+    BASE_ASSERT(mesh->peers[source].kind == MESH_REMOTE); /* as the greeting was checked */
     if (source > mesh->config.worker)
         return "a higher worker calls a lower one";
     if (mesh->peers[source].connection)
@@ -148,6 +156,7 @@ static void proof_open(struct mesh_connection *connection, enum net_proof_role r
 static uint32_t proof_take(struct mesh_connection *connection, const struct net_chunk *chunk)
 {
     struct net_proof *proof = &connection->proof;
+    BASE_ASSERT(connection->mesh->config.key && connection->state.now == MESH_PROVING);
     const uint32_t taken = (uint32_t)net_proof_take(proof, chunk->data, chunk->bytes);
     if (proof->state == NET_PROOF_FAILED) {
         if (connection->peer != MESH_NOBODY) {
@@ -167,6 +176,7 @@ static uint32_t proof_take(struct mesh_connection *connection, const struct net_
 /* Takes the greeting, or a part of it, from some bytes. Returns bytes taken. */
 static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t *data, uint32_t count)
 {
+    BASE_ASSERT(connection->state.now == MESH_GREETING && connection->greeting_bytes < sizeof connection->greeting);
     const uint32_t want = (uint32_t)sizeof connection->greeting - connection->greeting_bytes;
     const uint32_t bytes = count < want ? count : want;
     memcpy((uint8_t *)&connection->greeting + connection->greeting_bytes, data, bytes);
@@ -190,6 +200,7 @@ static uint32_t greeting_take(struct mesh_connection *connection, const uint8_t 
 
 uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_chunk *chunk)
 {
+    BASE_ASSERT(connection->state.now != MESH_OPEN && connection->state.now != MESH_LISTENING);
     uint32_t taken = 0;
     if (connection->state.now == MESH_PROVING)
         taken = proof_take(connection, chunk);
@@ -201,6 +212,7 @@ uint32_t mesh_connect_take(struct mesh_connection *connection, const struct net_
 
 void mesh_connect_ended(struct mesh_connection *connection)
 {
+    BASE_ASSERT(connection->state.now == MESH_PROVING || connection->state.now == MESH_GREETING);
     if (connection->state.now == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED)
         stranger_tell(connection, "went away when it had heard this side's proof: has its node another key?");
     else
@@ -272,6 +284,7 @@ enum base_status mesh_connect_accepted(struct mesh_connection *listener, const s
     struct shuffle_mesh *mesh = listener->mesh;
     if (event->status != BASE_OK || !event->accepted)
         return BASE_OK;
+    BASE_ASSERT(listener->state.now == MESH_LISTENING || listener->state.now == MESH_CLOSING);
     const enum mesh_connection_state state = mesh->config.key ? MESH_PROVING : MESH_GREETING;
     struct mesh_connection *connection = mesh_connection_make(mesh, state, MESH_NOBODY);
     if (!connection) {

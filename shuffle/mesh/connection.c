@@ -29,6 +29,7 @@ static const struct base_machine connection_machine = {"connection of a mesh", c
 
 struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mesh_connection_state state, uint32_t peer)
 {
+    BASE_ASSERT(peer == MESH_NOBODY || mesh->peers[peer].kind == MESH_REMOTE);
     struct mesh_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return NULL;
@@ -41,6 +42,8 @@ struct mesh_connection *mesh_connection_make(struct shuffle_mesh *mesh, enum mes
 
 void mesh_connection_free(struct mesh_connection *connection)
 {
+    BASE_ASSERT(connection->send_count == 0 && connection->frames_in_flight == 0); /* all SENT came before CLOSED */
+    BASE_ASSERT(connection->peer == MESH_NOBODY || mesh_peer_of(connection)->connection != connection);
     TAILQ_REMOVE(&connection->mesh->connections, connection, all);
     free(connection);
 }
@@ -49,6 +52,7 @@ void mesh_connection_close(struct mesh_connection *connection, bool abort)
 {
     if (connection->state.now == MESH_CLOSING)
         return;
+    BASE_ASSERT(connection->socket);
     if (connection->accepted && connection->peer == MESH_NOBODY)
         connection->mesh->arrivals--;
     base_state_enter(&connection->state, MESH_CLOSING);

@@ -47,6 +47,7 @@ static void peers_prepare(struct shuffle_mesh *mesh)
         mesh->remote_count += peer->kind == MESH_REMOTE;
         shuffle_inlet_open(&peer->inlet, &mesh->inlets, i);
     }
+    BASE_ASSERT(mesh->remote_count + mesh->config.local_count == mesh->config.workers);
 }
 
 static enum base_status config_check(const struct shuffle_mesh_config *config, struct base_error *error)
@@ -110,6 +111,7 @@ enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_e
                                      struct base_error *error)
 {
     struct shuffle_exchange **place = &mesh->inlets.exchange[exchange->config.id];
+    BASE_ASSERT(exchange->config.mesh == mesh && exchange->workers == mesh->config.workers);
     if (*place)
         return base_error_set(error, BASE_EXISTS, "exchange %u is open already", exchange->config.id);
     /* Rows of variable width are mostly small; the buffer grows for others. */
@@ -127,6 +129,7 @@ enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_e
 
 void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange)
 {
+    BASE_ASSERT(mesh->inlets.exchange[exchange->config.id] == exchange);
     if (exchange->lanes_away > 0)
         base_log_error("exchange %u closes while %u of its frames are not home", exchange->config.id,
                        exchange->lanes_away);
@@ -194,6 +197,7 @@ void shuffle_mesh_close(struct shuffle_mesh *mesh, bool abort)
             mesh_connection_close(connection, connection->state.now != MESH_LISTENING);
     }
     mesh->listener = NULL;
+    BASE_ASSERT(mesh->inlets.stalled == 0 && mesh->inlets.kept == 0); /* inlets hold nothing of anybody's any more */
     if (mesh->config.mailroom)
         shuffle_mailroom_leave(mesh->config.mailroom, mesh_local_number(mesh, mesh->config.worker));
 }
@@ -218,6 +222,8 @@ void shuffle_mesh_free(struct shuffle_mesh *mesh)
     if (!mesh)
         return;
     BASE_ASSERT(mesh->closing && TAILQ_EMPTY(&mesh->connections));
+    for (uint32_t i = 0; i < SHUFFLE_EXCHANGES_MAX; i++)
+        BASE_ASSERT(!mesh->inlets.exchange[i]); /* closed before */
     shuffle_inlets_free(&mesh->inlets);
     free(mesh->inlets.received_bytes);
     free(mesh->sent_bytes);

@@ -25,6 +25,7 @@ static bool peer_done(const struct shuffle_mesh *mesh, uint32_t peer)
 static enum base_status on_raw_chunk(struct mesh_connection *connection, const struct net_chunk *chunk, uint32_t taken,
                                      struct base_error *error)
 {
+    BASE_ASSERT(connection->state.now == MESH_OPEN && taken < chunk->bytes);
     struct shuffle_mesh *mesh = connection->mesh;
     const struct shuffle_mesh_raw *raw = mesh->config.raw;
     enum base_status status = BASE_OK;
@@ -65,6 +66,7 @@ static enum base_status on_received(struct mesh_connection *connection, const st
     if (event->status != BASE_END)
         return mesh_connection_lost(connection, event, error);
     /* Judged in the mesh's turn, when the inlet has taken what came before. */
+    BASE_ASSERT(!mesh_peer_of(connection)->fin);
     mesh_peer_of(connection)->fin = true;
     mesh->fins++;
     return BASE_OK;
@@ -75,6 +77,7 @@ static void on_closed(struct mesh_connection *connection)
     struct shuffle_mesh *mesh = connection->mesh;
     const uint32_t worker = connection->peer;
     if (worker != MESH_NOBODY) {
+        BASE_ASSERT(mesh->peers[worker].connection == connection);
         mesh->peers[worker].connection = NULL;
         if (!mesh->closing && worker > mesh->config.worker)
             mesh_connect_again(mesh, worker);
@@ -87,6 +90,7 @@ static void on_closed(struct mesh_connection *connection)
 /* A socket accepted when there was no memory for its record. */
 static void orphan_event(struct shuffle_mesh *mesh, const struct net_event *event)
 {
+    BASE_ASSERT(mesh->orphans > 0);
     if (event->kind == NET_EVENT_RECEIVED && event->status == BASE_OK)
         net_chunk_release(mesh->config.engine, &event->chunk);
     if (event->kind == NET_EVENT_CLOSED)
@@ -128,6 +132,7 @@ static enum base_status mailbox_empty(struct shuffle_mesh *mesh, uint32_t worker
 {
     struct mesh_peer *peer = &mesh->peers[worker];
     const uint32_t at = mesh_local_number(mesh, mesh->config.worker), from = mesh_local_number(mesh, worker);
+    BASE_ASSERT(peer->kind == MESH_LOCAL);
     struct shuffle_frame *frame;
     while ((frame = shuffle_mailroom_take_home(mesh->config.mailroom, at, from))) {
         *worked = true;
@@ -138,6 +143,7 @@ static enum base_status mailbox_empty(struct shuffle_mesh *mesh, uint32_t worker
     while ((frame = shuffle_mailroom_take(mesh->config.mailroom, at, from))) {
         *worked = true;
         if (mesh->closing) {
+            BASE_ASSERT(!shuffle_inlet_holds(&peer->inlet));
             shuffle_mailroom_return(mesh->config.mailroom, at, from, frame);
             continue;
         }

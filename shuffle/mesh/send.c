@@ -10,6 +10,7 @@
 void mesh_send_stage(struct shuffle_mesh *mesh, uint32_t worker)
 {
     struct mesh_peer *peer = &mesh->peers[worker];
+    BASE_ASSERT(worker < mesh->config.workers && peer->kind != MESH_SELF);
     if (peer->staged)
         return;
     peer->staged = true;
@@ -50,6 +51,7 @@ void mesh_send_drop(struct shuffle_mesh *mesh, uint32_t worker)
         }
     }
     peer->out = kept;
+    BASE_ASSERT(in_flight == 0); /* what is in flight was in the queue */
 }
 
 /* Over a connection. */
@@ -62,6 +64,8 @@ static struct mesh_send *send_next(struct mesh_connection *connection)
 /* Stages the next send, whose segments are filled in. False: refused for now. */
 static bool send_start(struct mesh_connection *connection, uint32_t segments, uint32_t frames)
 {
+    BASE_ASSERT(!connection->going && connection->send_count < NET_SENDS_MAX);
+    BASE_ASSERT(segments > 0 && frames <= segments);
     struct mesh_send *send = send_next(connection);
     send->op.count = segments;
     if (net_socket_send(connection->socket, &send->op) != BASE_OK)
@@ -96,6 +100,7 @@ static bool send_frames(struct mesh_connection *connection)
 {
     struct iovec *segments = send_next(connection)->op.segments;
     struct shuffle_frame *frame = mesh_peer_of(connection)->out.first;
+    BASE_ASSERT(connection->frames_in_flight <= mesh_peer_of(connection)->out.count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < connection->frames_in_flight; i++)
         frame = frame->next;
@@ -167,8 +172,10 @@ static void sent_frames_home(struct mesh_connection *connection)
 {
     while (connection->send_count > 0 && connection->send[connection->send_first].done) {
         const struct mesh_send *send = &connection->send[connection->send_first];
+        BASE_ASSERT(connection->frames_in_flight >= send->frames);
         for (uint32_t i = 0; i < send->frames; i++) {
             struct shuffle_frame *frame = shuffle_frame_queue_take(&mesh_peer_of(connection)->out);
+            BASE_ASSERT(frame && frame->destination == connection->peer);
             if (send->delivered && frame->home != SHUFFLE_HOME_LANE)
                 connection->mesh->sent_bytes[connection->peer] += frame->wire_bytes - SHUFFLE_FRAME_HEADER_BYTES;
             shuffle_frame_home(frame);
@@ -218,6 +225,8 @@ enum base_status mesh_send_sent(struct mesh_connection *connection, const struct
                                 struct base_error *error)
 {
     struct mesh_send *send = (struct mesh_send *)event->send;
+    BASE_ASSERT(connection->send_count > 0 && send >= connection->send && send < connection->send + NET_SENDS_MAX);
+    BASE_ASSERT(!send->done);
     const bool frames = send->frames > 0 || connection->filled;
     const uint32_t last = connection->send_first + connection->send_count - 1;
     if (send == &connection->send[last % NET_SENDS_MAX])
@@ -245,6 +254,7 @@ static void post_frames(struct shuffle_mesh *mesh, uint32_t worker)
 {
     struct shuffle_frame_queue *out = &mesh->peers[worker].out;
     const uint32_t from = mesh_local_number(mesh, mesh->config.worker), to = mesh_local_number(mesh, worker);
+    BASE_ASSERT(mesh->config.mailroom && from != to);
     while (out->first) {
         /* Once posted it is the neighbour's, who links it elsewhere. */
         struct shuffle_frame *frame = out->first, *next = frame->next;

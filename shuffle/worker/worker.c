@@ -85,6 +85,7 @@ void shuffle_worker_set_mailroom(struct shuffle_worker *worker, struct shuffle_m
 
 void shuffle_worker_set_task(struct shuffle_worker *worker, struct shuffle_task *task)
 {
+    BASE_ASSERT(task == NULL || worker->task == NULL); /* one task at a time */
     worker->task = task;
     worker->worked = true;
 }
@@ -170,9 +171,11 @@ static uint64_t worker_wait_ns(struct shuffle_worker *worker, bool may_block, bo
 bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_budget *budget, bool may_block)
 {
     bool asleep = false;
+    BASE_ASSERT(worker->engine != NULL && budget->events > 0);
     const uint64_t wait_ns = worker_wait_ns(worker, may_block, &asleep);
     const uint32_t events_max = budget->events < WORKER_EVENTS_MAX ? budget->events : WORKER_EVENTS_MAX;
     const uint32_t count = net_engine_poll(worker->engine, worker->events, events_max, wait_ns);
+    BASE_ASSERT(count <= events_max);
     if (asleep)
         shuffle_mailroom_awake(worker->mailroom, worker->local);
     bool worked = count > 0;

@@ -23,7 +23,7 @@ def answer_groups(lab, full):
         cases = [("whole outputs are sqlite's", answers.whole_outputs, asked),
                  ("both engines, all sizes: one answer", answers.battery, asked, profiles)]
         if full or (nodes, workers) in ((3, 2), (6, 1)):
-            cases.append(("4 KiB socket buffers, one frame per lane", answers.two_passes_of_tight_lanes))
+            cases.append(("small socket buffers, one frame per lane", answers.two_passes_of_tight_lanes))
         if full or (nodes, workers) == (3, 1):
             cases += [("generated rows", answers.generated_rows),
                       ("one key, 4,096 x 4,096", answers.square_of_one_key, 4096)]
