@@ -97,8 +97,9 @@ const struct option_row job_output_rows[] = {
     ".It Cm send-buffer= Ns Ar SIZE , Cm recv-buffer= Ns Ar SIZE\n"                                                    \
     "Buffers of the kernel, as SO_SNDBUF and SO_RCVBUF take them (the kernel doubles them for its own overhead).\n"    \
     "The default is the kernel's own sizing, which adapts.\n"                                                          \
-    "A receive buffer below 16 KiB may slow a job to a crawl: when TCP offers less than a segment, its peer waits 200\n"\
-    "ms before it sends one.\n" \
+    "A receive buffer below 16 KiB may slow a job to a crawl: when TCP offers less than a segment, its peer waits "    \
+    "200\n"                                                                                                            \
+    "ms before it sends one.\n"                                                                                        \
     "Only root may exceed net.core.wmem_max or rmem_max; otherwise the size is clamped, and the report says so.\n"     \
     ".It Cm notsent-lowat= Ns Ar SIZE\n"                                                                               \
     "TCP_NOTSENT_LOWAT, the unsent bytes above which a send waits.\nThe default is the kernel's.\n"                    \
