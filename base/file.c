@@ -24,7 +24,7 @@ const char *base_file_kind_words(mode_t mode)
 }
 
 /* Of a descriptor just opened; leaves it open. */
-static enum base_status check(int fd, const char *path, struct stat *about, struct base_error *error)
+static enum base_status file_check(int fd, const char *path, struct stat *about, struct base_error *error)
 {
     if (fstat(fd, about) != 0)
         return base_error_set_errno(error, errno, "cannot look at %s", path);
@@ -45,7 +45,7 @@ enum base_status base_file_open(const char *path, int *fd, struct stat *about, s
         return base_error_set(error, BASE_INVALID, "%s is a socket or a device: a regular file is needed", path);
     if (opened < 0)
         return base_error_set_errno(error, errno, "cannot open %s", path);
-    const enum base_status status = check(opened, path, &info, error);
+    const enum base_status status = file_check(opened, path, &info, error);
     if (status != BASE_OK) {
         close(opened);
         return status;

@@ -18,13 +18,13 @@
 #include "cluster/signals.h"
 
 /* Tells a failure in one line, whatever bytes it quotes. */
-static void tell(const struct base_error *error)
+static void client_tell(const struct base_error *error)
 {
     fprintf(stderr, "millrace: %s\n", base_shown(error->text));
 }
 
 /* Writes text and frees it; NULL is a text there was no memory for. An answer that did not get out is a failure. */
-static int give(char *text, int exit_code)
+static int client_give(char *text, int exit_code)
 {
     if (!text) {
         fputs("millrace: no memory for the answer\n", stderr);
@@ -90,15 +90,15 @@ static int give_report(const struct cluster_client_args *args, const struct clus
         free(json);
         return code;
     }
-    return give(json, code);
+    return client_give(json, code);
 }
 
 /* A job that ended without a report of the coordinator. */
 static int give_failure(const struct cluster_client_args *args, const struct base_error *error, enum cluster_exit code)
 {
-    tell(error);
+    client_tell(error);
     if (args->json && args->command == CLUSTER_COMMAND_BISECT)
-        return give(bisect_client_failure_json(error, (int)code), (int)code);
+        return client_give(bisect_client_failure_json(error, (int)code), (int)code);
     const bool job = args->command == CLUSTER_COMMAND_JOIN || args->command == CLUSTER_COMMAND_SHUFFLE;
     if (!job)
         return (int)code;
@@ -157,7 +157,7 @@ static int run_job(const struct cluster_client_args *args)
     const struct cluster_report *report = &message.report;
     int code = (int)cluster_client_exit(report);
     if (report->error.status != BASE_OK)
-        tell(&report->error);
+        client_tell(&report->error);
     code = give_report(args, report, message.job, submit.out, code);
     struct text text;
     if (!args->json && report->error.status == BASE_OK && text_open(&text)) {
@@ -210,7 +210,7 @@ static int run_list(const struct cluster_client_args *args)
         return give_failure(args, &error, CLUSTER_EXIT_CLUSTER);
     int code = nodes && !report_nodes_complete(&message.nodes) ? CLUSTER_EXIT_CLUSTER : CLUSTER_EXIT_OK;
     if (args->json)
-        code = give(nodes ? report_nodes_json(&message.nodes) : report_jobs_json(&message.jobs), code);
+        code = client_give(nodes ? report_nodes_json(&message.nodes) : report_jobs_json(&message.jobs), code);
     else
         code = give_list(&message, code);
     cluster_message_free(&message);
@@ -223,7 +223,7 @@ static int run_key(const struct cluster_client_args *args)
     if (net_key_create(args->file, &error) != BASE_OK)
         return give_failure(args, &error, error.status == BASE_EXISTS ? CLUSTER_EXIT_USAGE : CLUSTER_EXIT_FAILED);
     if (args->json)
-        return give(report_key_json(args->file), CLUSTER_EXIT_OK);
+        return client_give(report_key_json(args->file), CLUSTER_EXIT_OK);
     printf("made the key %s: copy it to every machine, and give it to daemons and clients with --key=FILE\n",
            base_shown(args->file));
     return CLUSTER_EXIT_OK;
@@ -232,7 +232,7 @@ static int run_key(const struct cluster_client_args *args)
 static int run_version(const struct cluster_client_args *args)
 {
     if (args->json)
-        return give(report_version_json(), CLUSTER_EXIT_OK);
+        return client_give(report_version_json(), CLUSTER_EXIT_OK);
     char text[BASE_BUILD_TEXT_BYTES];
     printf("millrace %s\n", base_build_describe(text));
     return CLUSTER_EXIT_OK;
@@ -241,7 +241,7 @@ static int run_version(const struct cluster_client_args *args)
 static int run_engines(const struct cluster_client_args *args)
 {
     if (args->json)
-        return give(report_engines_json(), CLUSTER_EXIT_OK);
+        return client_give(report_engines_json(), CLUSTER_EXIT_OK);
     report_engines_print(stdout);
     return CLUSTER_EXIT_OK;
 }
@@ -254,7 +254,7 @@ static int run_doctor(const struct cluster_client_args *args)
     int code = CLUSTER_EXIT_FAILED;
     if (!facts || !findings) {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for what there is to say");
-        tell(&error);
+        client_tell(&error);
         goto out;
     }
     if (doctor_gather(args->interface, facts, &error) != BASE_OK) {
@@ -265,7 +265,7 @@ static int run_doctor(const struct cluster_client_args *args)
     code = doctor_is_well(findings) ? CLUSTER_EXIT_OK : CLUSTER_EXIT_FAILED;
     struct text text;
     if (args->json) {
-        code = give(doctor_json(facts, findings), code);
+        code = client_give(doctor_json(facts, findings), code);
     } else if (text_open(&text)) {
         doctor_print(facts, findings, text.file);
         code = text_give(&text, code);

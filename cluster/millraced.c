@@ -12,7 +12,7 @@
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_UNREACHABLE = 3 };
 
-static int report(enum base_status status, const struct base_error *error)
+static int daemon_report(enum base_status status, const struct base_error *error)
 {
     if (status == BASE_OK)
         return 0;
@@ -20,7 +20,7 @@ static int report(enum base_status status, const struct base_error *error)
     return status == BASE_VERSION ? EXIT_UNREACHABLE : EXIT_FAILED;
 }
 
-static int run(struct daemon_args *args)
+static int daemon_run(struct daemon_args *args)
 {
     struct base_error error = {0};
     struct net_key *key = NULL;
@@ -33,7 +33,7 @@ static int run(struct daemon_args *args)
     if (status == BASE_OK)
         status = node ? cluster_node_run(&args->node, &error) : cluster_shell_run(&args->coordinator, &error);
     net_key_close(key);
-    return report(status, &error);
+    return daemon_report(status, &error);
 }
 
 int main(int count, char **values)
@@ -57,5 +57,5 @@ int main(int count, char **values)
         printf("millraced %s\n", base_build_describe(text));
         return 0;
     }
-    return run(&args);
+    return daemon_run(&args);
 }

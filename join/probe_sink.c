@@ -49,7 +49,7 @@ static void pairs_cut(const struct shuffle_rows *rows, const uint8_t **probe, ui
         probe[i] = shuffle_cut_row(rows->cut);
 }
 
-static void collect(struct probe_sink *sink, struct shuffle_rows *rows)
+static void probe_sink_collect(struct probe_sink *sink, struct shuffle_rows *rows)
 {
     const uint32_t space = (uint32_t)base_min_u64(SHUFFLE_BATCH_ROWS - sink->pairs, sink->turn_rows_left);
     const bool cut = rows->cut != NULL && rows->next == 0;
@@ -73,7 +73,7 @@ static enum base_status probe_consume(struct shuffle_sink *base, struct shuffle_
             return status;
         if (sink->turn_rows_left == 0)
             return BASE_BUSY;
-        collect(sink, rows);
+        probe_sink_collect(sink, rows);
     }
     enum base_status status = join_probe_sink_drain(base, error);
     if (status == BASE_BUSY) {

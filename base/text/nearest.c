@@ -11,12 +11,12 @@ struct base_nearest base_nearest_to(const char *text, size_t text_bytes)
     return (struct base_nearest){.text = text, .text_bytes = text_bytes};
 }
 
-static unsigned char lower(char letter)
+static unsigned char nearest_lower(char letter)
 {
     return (unsigned char)(letter >= 'A' && letter <= 'Z' ? letter - 'A' + 'a' : letter);
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t nearest_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -31,10 +31,11 @@ static uint32_t distance_of(const char *a, size_t a_bytes, const char *b, size_t
     for (size_t i = 1; i <= a_bytes; i++) {
         row[0] = (uint32_t)i;
         for (size_t j = 1; j <= b_bytes; j++) {
-            const bool same = lower(a[i - 1]) == lower(b[j - 1]);
-            row[j] = least(above[j - 1] + !same, least(above[j], row[j - 1]) + 1);
-            if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) && lower(a[i - 2]) == lower(b[j - 1]))
-                row[j] = least(row[j], before[j - 2] + 1);
+            const bool same = nearest_lower(a[i - 1]) == nearest_lower(b[j - 1]);
+            row[j] = nearest_least(above[j - 1] + !same, nearest_least(above[j], row[j - 1]) + 1);
+            if (i > 1 && j > 1 && nearest_lower(a[i - 1]) == nearest_lower(b[j - 2]) &&
+                nearest_lower(a[i - 2]) == nearest_lower(b[j - 1]))
+                row[j] = nearest_least(row[j], before[j - 2] + 1);
         }
         uint32_t *const oldest = before;
         before = above;

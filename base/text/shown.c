@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-static bool continues(const char *text, size_t bytes)
+static bool shown_continues(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)
         if (((unsigned char)text[i] & 0xc0) != 0x80)
@@ -11,12 +11,12 @@ static bool continues(const char *text, size_t bytes)
 }
 
 /* The character's code point and length; 0 for what is no UTF-8 in its shortest form. */
-static size_t decode(const char *text, size_t bytes, unsigned *point)
+static size_t shown_decode(const char *text, size_t bytes, unsigned *point)
 {
     static const unsigned first_of_length[] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char lead = (unsigned char)text[0];
     const size_t length = lead < 0x80 ? 1 : lead < 0xc0 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 0;
-    if (length == 0 || length > bytes || !continues(text + 1, length - 1))
+    if (length == 0 || length > bytes || !shown_continues(text + 1, length - 1))
         return 0;
     *point = length == 1 ? lead : lead & (0x7fU >> length);
     for (size_t i = 1; i < length; i++)
@@ -26,7 +26,7 @@ static size_t decode(const char *text, size_t bytes, unsigned *point)
 }
 
 /* C0, DEL, C1; the line separators; what turns the direction of writing. */
-static bool controls(unsigned point)
+static bool shown_controls(unsigned point)
 {
     return point < 0x20 || (point >= 0x7f && point < 0xa0) || (point >= 0x2028 && point <= 0x202e) ||
            (point >= 0x2066 && point <= 0x2069);
@@ -35,8 +35,8 @@ static bool controls(unsigned point)
 size_t base_shown_character(const char *text, size_t bytes)
 {
     unsigned point;
-    const size_t length = bytes > 0 ? decode(text, bytes, &point) : 0;
-    return length > 0 && !controls(point) ? length : 0;
+    const size_t length = bytes > 0 ? shown_decode(text, bytes, &point) : 0;
+    return length > 0 && !shown_controls(point) ? length : 0;
 }
 
 bool base_shown_is(const char *text, size_t bytes)

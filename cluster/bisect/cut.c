@@ -5,7 +5,7 @@
 #include "base/bytes.h"
 #include "cluster/bisect/internal.h"
 
-static bool measured(const struct cluster_bisect_plan *plan, const uint8_t *half)
+static bool cut_measured(const struct cluster_bisect_plan *plan, const uint8_t *half)
 {
     for (uint32_t i = 0; i < plan->cut_count; i++)
         if (memcmp(&plan->cuts[(size_t)i * plan->nodes], half, plan->nodes) == 0)
@@ -97,19 +97,19 @@ static bool next_racks(struct cluster_bisect_plan *plan, uint8_t *half)
     while (plan->rack_mask < masks)
         if (unite_racks(plan, plan->rack_mask++, half)) {
             turn_round(plan, half);
-            if (!measured(plan, half))
+            if (!cut_measured(plan, half))
                 return true;
         }
     while (plan->rack_first < plan->rack_count) {
         fill_racks(plan, plan->rack_first++, half);
         turn_round(plan, half);
-        if (!measured(plan, half))
+        if (!cut_measured(plan, half))
             return true;
     }
     return false;
 }
 
-static uint64_t closeness(const struct cluster_bisect_plan *plan, uint32_t a, uint32_t b)
+static uint64_t cut_closeness(const struct cluster_bisect_plan *plan, uint32_t a, uint32_t b)
 {
     return plan->round_bytes[(size_t)a * plan->nodes + b] + plan->round_bytes[(size_t)b * plan->nodes + a];
 }
@@ -125,12 +125,12 @@ static bool next_group(struct cluster_bisect_plan *plan, uint8_t *half)
             uint32_t closest = UINT32_MAX;
             for (uint32_t i = 0; i < plan->nodes; i++)
                 if (!half[i] &&
-                    (closest == UINT32_MAX || closeness(plan, centre, i) > closeness(plan, centre, closest)))
+                    (closest == UINT32_MAX || cut_closeness(plan, centre, i) > cut_closeness(plan, centre, closest)))
                     closest = i;
             half[closest] = 1;
         }
         turn_round(plan, half);
-        if (measured(plan, half))
+        if (cut_measured(plan, half))
             continue;
         plan->groups++;
         return true;
@@ -148,7 +148,7 @@ static bool draw_cut(struct cluster_bisect_plan *plan, uint8_t *half)
             half[i] = 1;
         }
         turn_round(plan, half);
-        if (!measured(plan, half))
+        if (!cut_measured(plan, half))
             return true;
     }
     return false;
@@ -166,7 +166,7 @@ static bool draw_exchange(struct cluster_bisect_plan *plan, uint8_t *half)
         half[a] ^= 1;
         half[b] ^= 1;
         turn_round(plan, half);
-        if (!measured(plan, half))
+        if (!cut_measured(plan, half))
             return true;
     }
     return false;

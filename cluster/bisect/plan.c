@@ -64,7 +64,8 @@ static uint64_t cuts_of(uint32_t nodes)
     return nodes % 2 ? ways : ways / 2;
 }
 
-static enum base_status check(const struct cluster_bisect_request *request, uint32_t nodes, struct base_error *error)
+static enum base_status plan_check(const struct cluster_bisect_request *request, uint32_t nodes,
+                                   struct base_error *error)
 {
     if (nodes < 2)
         return base_error_set(error, BASE_INVALID, "there is no network to measure: the cluster has one node only");
@@ -107,7 +108,7 @@ enum base_status cluster_bisect_plan_open(const struct cluster_bisect_request *r
                                           const uint32_t *rack, struct cluster_bisect_plan **plan,
                                           struct base_error *error)
 {
-    const enum base_status status = check(request, nodes, error);
+    const enum base_status status = plan_check(request, nodes, error);
     if (status != BASE_OK)
         return status;
     struct cluster_bisect_plan *made = calloc(1, sizeof *made);

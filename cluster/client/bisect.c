@@ -141,7 +141,7 @@ static int show_text(const struct bisect_report *report, int code)
 }
 
 /* Prints what is asked for. */
-static int show(const struct cluster_client_args *args, const struct bisect_report *report)
+static int bisect_show(const struct cluster_client_args *args, const struct bisect_report *report)
 {
     char *json = bisect_report_json(report);
     int code = report->exit_code;
@@ -162,8 +162,8 @@ static int show(const struct cluster_client_args *args, const struct bisect_repo
 }
 
 /* Summarises what the runs brought and shows it. */
-static int conclude(const struct cluster_client_args *args, const struct bisect_run *run, uint32_t count,
-                    struct bisect_report *report)
+static int bisect_conclude(const struct cluster_client_args *args, const struct bisect_run *run, uint32_t count,
+                           struct bisect_report *report)
 {
     struct bisect_summary summary[CLUSTER_BISECT_ENGINES_MAX];
     report->streams = args->submit.bisect.streams;
@@ -178,7 +178,7 @@ static int conclude(const struct cluster_client_args *args, const struct bisect_
             report->exit_code = CLUSTER_EXIT_FAILED;
         }
     }
-    const int code = show(args, report);
+    const int code = bisect_show(args, report);
     for (uint32_t i = 0; i < report->count; i++)
         bisect_summary_free(&summary[i]);
     report->summary = NULL;
@@ -205,7 +205,7 @@ int bisect_client_run(const struct cluster_client_args *args, struct cluster_cli
         report.exit_code = exit_code(&run[count]);
         count++;
     }
-    const int code = conclude(args, run, count, &report);
+    const int code = bisect_conclude(args, run, count, &report);
     for (uint32_t i = 0; i < count; i++)
         bisect_run_free(&run[i]);
     return code;

@@ -62,7 +62,7 @@ static bool take_signal(const struct cluster_client *client)
 }
 
 /* Asks the coordinator for a sign of life when it is time, and notices that it gives none. */
-static enum base_status beat(struct cluster_client *client, uint64_t now_ns, struct base_error *error)
+static enum base_status client_beat(struct cluster_client *client, uint64_t now_ns, struct base_error *error)
 {
     if (client->silence_ns == 0)
         return BASE_OK;
@@ -115,7 +115,7 @@ static enum base_status client_wait(struct cluster_client *client, uint64_t dead
             return base_error_set(error, BASE_TIMEOUT,
                                   "the coordinator at %s does not answer; is it a millraced, is it stopped?",
                                   cluster_link_peer(client->link));
-        status = beat(client, now_ns, error);
+        status = client_beat(client, now_ns, error);
         if (status != BASE_OK)
             return status;
         const int timeout_ms = poll_milliseconds(client, now_ns, deadline_ns);
@@ -145,8 +145,8 @@ static void keep_alive(int fd)
 }
 
 /* A refusal says why it is one. */
-static enum base_status unexpected(const struct cluster_client *client, const struct cluster_message *message,
-                                   struct base_error *error)
+static enum base_status client_unexpected(const struct cluster_client *client, const struct cluster_message *message,
+                                          struct base_error *error)
 {
     if (message->kind != CLUSTER_MESSAGE_REFUSED)
         return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not what was asked for",
@@ -172,7 +172,7 @@ static enum base_status shake_hands(struct cluster_client *client, uint64_t dead
         client->nodes_expected = message.welcome.nodes_expected;
         cluster_link_trust(client->link);
     } else {
-        status = unexpected(client, &message, error);
+        status = client_unexpected(client, &message, error);
     }
     cluster_message_free(&message);
     return status;
@@ -264,7 +264,7 @@ enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_
         return status;
     if (answer->kind == wanted)
         return BASE_OK;
-    status = unexpected(client, answer, error);
+    status = client_unexpected(client, answer, error);
     cluster_message_free(answer);
     return status;
 }
@@ -344,7 +344,7 @@ static enum base_status on_message(struct cluster_client *client, struct run *ru
         break;
     default:
         if (!run->watch)
-            status = unexpected(client, message, error);
+            status = client_unexpected(client, message, error);
         else if (run->watch(run->watch_context, message, error) != BASE_OK) {
             run->watch_failed = true;
             status = error->status;

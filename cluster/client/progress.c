@@ -39,7 +39,7 @@ static uint32_t terminal_columns(int fd)
     return size.ws_col < COLUMNS_MAX ? size.ws_col : COLUMNS_MAX;
 }
 
-static void put(int fd, const char *text)
+static void progress_put(int fd, const char *text)
 {
     /* A terminal that takes nothing is no reason to fail a job. */
     const ssize_t written = write(fd, text, strlen(text));
@@ -51,7 +51,7 @@ void cluster_progress_show(int fd, const char *text)
     char line[COLUMNS_MAX + 16];
     /* One column less: some terminals go to the next line when the last one is written. */
     snprintf(line, sizeof line, "\r%.*s\033[K", (int)terminal_columns(fd) - 1, text);
-    put(fd, line);
+    progress_put(fd, line);
 }
 
 void cluster_progress_draw(struct cluster_progress_bar *bar, const struct cluster_progress *progress, uint64_t now_ns)
@@ -67,6 +67,6 @@ void cluster_progress_draw(struct cluster_progress_bar *bar, const struct cluste
 void cluster_progress_clear(struct cluster_progress_bar *bar)
 {
     if (bar->drawn)
-        put(bar->fd, "\r\033[K");
+        progress_put(bar->fd, "\r\033[K");
     bar->drawn = false;
 }

@@ -184,7 +184,7 @@ void coordinator_bisect_tell(struct cluster_coordinator *c, uint32_t node)
         c->broken = true;
 }
 
-static uint32_t smaller(uint32_t known, uint32_t value)
+static uint32_t bisect_smaller(uint32_t known, uint32_t value)
 {
     return known == 0 || (value != 0 && value < known) ? value : known;
 }
@@ -219,8 +219,8 @@ enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32
         sum->host_busy_permille = measured->host_busy_permille;
         sum->host_processors = measured->host_processors;
     }
-    sum->mtu = smaller(sum->mtu, measured->mtu);
-    sum->segment_bytes = smaller(sum->segment_bytes, measured->segment_bytes);
+    sum->mtu = bisect_smaller(sum->mtu, measured->mtu);
+    sum->segment_bytes = bisect_smaller(sum->segment_bytes, measured->segment_bytes);
     return BASE_OK;
 }
 

@@ -60,14 +60,14 @@ static void actions_clear(struct cluster_coordinator *c)
     c->action_count = 0;
 }
 
-static void refuse(struct cluster_coordinator *c, uint64_t peer, const struct base_error *error)
+static void peer_refuse(struct cluster_coordinator *c, uint64_t peer, const struct base_error *error)
 {
     BASE_ASSERT(base_status_is_failure(error->status)); /* whoever is refused is told why */
     coordinator_send(c, peer, CLUSTER_MESSAGE_REFUSED, 0)->refused.error = *error;
     coordinator_act(c, CLUSTER_ACTION_CLOSE, peer);
 }
 
-static void welcome(struct cluster_coordinator *c, uint64_t peer)
+static void peer_welcome(struct cluster_coordinator *c, uint64_t peer)
 {
     struct cluster_welcome *message = &coordinator_send(c, peer, CLUSTER_MESSAGE_WELCOME, 0)->welcome;
     message->build = (char *)(uintptr_t)base_build_id();
@@ -188,7 +188,7 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
 {
     struct base_error error;
     if (node_admit(c, hello, &error) != BASE_OK) {
-        refuse(c, peer, &error);
+        peer_refuse(c, peer, &error);
         return;
     }
     struct coordinator_node *node = node_by_name(c, hello->name);
@@ -213,7 +213,7 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
     node->heard_ns = c->now_ns;
     coordinator_log(c, BASE_LOG_INFO, "node %s is here: %u %s, %s", node->hello.name, node->hello.worker_count,
                     node->hello.worker_count == 1 ? "worker" : "workers", node->hello.engine);
-    welcome(c, peer);
+    peer_welcome(c, peer);
     coordinator_pending_node(c, node);
 }
 
@@ -223,12 +223,12 @@ static void hello_heartbeat(struct cluster_coordinator *c, uint64_t peer, const 
     if (!node || !node->peer || node->hello.incarnation != hello->incarnation || node->beat_peer) {
         struct base_error error;
         base_error_set(&error, BASE_NODE_REFUSED, "heartbeats of %s, which is not here", hello->name);
-        refuse(c, peer, &error);
+        peer_refuse(c, peer, &error);
         return;
     }
     node->beat_peer = peer;
     node->heard_ns = c->now_ns;
-    welcome(c, peer);
+    peer_welcome(c, peer);
 }
 
 static bool is_client(const struct cluster_coordinator *c, uint64_t peer)
@@ -250,7 +250,7 @@ static void hello_client(struct cluster_coordinator *c, uint64_t peer)
     client->peer = peer;
     client->next = c->clients;
     c->clients = client;
-    welcome(c, peer);
+    peer_welcome(c, peer);
 }
 
 /* ---- clients ---- */
@@ -412,7 +412,7 @@ static void on_unsent(struct cluster_coordinator *c, const struct cluster_event 
         on_lost(c, event->peer, &event->error);
         return;
     }
-    refuse(c, event->peer, &event->error);
+    peer_refuse(c, event->peer, &event->error);
     client_lost(c, event->peer);
 }
 
@@ -445,7 +445,7 @@ static void on_tick(struct cluster_coordinator *c)
 }
 
 /* Asks for the next block of job numbers in good time. */
-static void reserve(struct cluster_coordinator *c)
+static void peer_reserve(struct cluster_coordinator *c)
 {
     if (c->reserving || c->job_block || c->now_ns < c->reserve_ns || c->job_end - c->job_next > CLUSTER_JOBS_LOW)
         return;
@@ -509,7 +509,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
         break;
     }
     coordinator_next(c);
-    reserve(c);
+    peer_reserve(c);
     if (c->stopping && !c->run && !c->stopped) {
         c->stopped = true;
         coordinator_act(c, CLUSTER_ACTION_STOPPED, 0);

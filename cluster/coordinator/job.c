@@ -24,7 +24,7 @@
 #include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 
-static void enter(struct cluster_coordinator *c, enum cluster_phase phase);
+static void job_enter(struct cluster_coordinator *c, enum cluster_phase phase);
 
 /* ---- ends ---- */
 
@@ -74,11 +74,11 @@ void coordinator_tell_end(struct cluster_coordinator *c, struct coordinator_job 
 }
 
 /* The job has let go of everything: tells its client, and forgets it. */
-static void finish(struct cluster_coordinator *c)
+static void job_finish(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(job->phase.now == CLUSTER_PHASE_RELEASE || base_status_is_failure(job->error.status));
-    enter(c, CLUSTER_PHASE_DONE);
+    job_enter(c, CLUSTER_PHASE_DONE);
     coordinator_tell_end(c, job);
     coordinator_remember(c, job);
     const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
@@ -111,7 +111,7 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
     if (job->phase.now == CLUSTER_PHASE_ABORT)
         return;
     job->failed_phase = job->phase.now;
-    enter(c, CLUSTER_PHASE_ABORT);
+    job_enter(c, CLUSTER_PHASE_ABORT);
 }
 
 void coordinator_end_if_closed(struct cluster_coordinator *c)
@@ -123,7 +123,7 @@ void coordinator_end_if_closed(struct cluster_coordinator *c)
             return;
     if (job->phase.now == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return;
-    finish(c);
+    job_finish(c);
 }
 
 /* ---- phases ---- */
@@ -148,7 +148,7 @@ static const struct base_state_row phase_rows[CLUSTER_PHASE_COUNT] = {
 #undef FROM
 const struct base_machine coordinator_phase_machine = {"phase of a job", phase_rows, CLUSTER_PHASE_COUNT};
 
-static struct cluster_message *tell(struct cluster_coordinator *c, uint32_t node, enum cluster_message_kind kind)
+static struct cluster_message *job_tell(struct cluster_coordinator *c, uint32_t node, enum cluster_message_kind kind)
 {
     BASE_ASSERT(node < c->run->node_count && !c->run->node[node].lost);
     return coordinator_send(c, c->run->node[node].peer, kind, c->run->id);
@@ -157,7 +157,7 @@ static struct cluster_message *tell(struct cluster_coordinator *c, uint32_t node
 static void tell_resolve(struct cluster_coordinator *c, uint32_t node)
 {
     const struct cluster_submit *submit = &c->run->submit;
-    struct cluster_resolve *resolve = &tell(c, node, CLUSTER_MESSAGE_RESOLVE)->resolve;
+    struct cluster_resolve *resolve = &job_tell(c, node, CLUSTER_MESSAGE_RESOLVE)->resolve;
     resolve->source_count = submit->source_count;
     resolve->source[0] = submit->source[0];
     resolve->source[1] = submit->source[1];
@@ -171,7 +171,7 @@ static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(job->planned && job->plan.node_count == job->node_count);
-    struct cluster_prepare *prepare = &tell(c, node, CLUSTER_MESSAGE_PREPARE)->prepare;
+    struct cluster_prepare *prepare = &job_tell(c, node, CLUSTER_MESSAGE_PREPARE)->prepare;
     prepare->plan = &job->plan;
     prepare->node = node;
     for (uint32_t side = 0; side < 2; side++) {
@@ -182,7 +182,7 @@ static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
 
 static void tell_survey(struct cluster_coordinator *c, uint32_t node)
 {
-    struct cluster_survey *survey = &tell(c, node, CLUSTER_MESSAGE_SURVEY)->survey;
+    struct cluster_survey *survey = &job_tell(c, node, CLUSTER_MESSAGE_SURVEY)->survey;
     for (uint32_t side = 0; side < 2; side++)
         coordinator_survey_share(c->run, node, side, &survey->lend[side]);
 }
@@ -192,7 +192,7 @@ static void tell_start(struct cluster_coordinator *c, uint32_t node)
     struct coordinator_job *job = c->run;
     const uint32_t pass = job->phase.now == CLUSTER_PHASE_PROBE;
     BASE_ASSERT(pass < job->plan.sides);
-    struct cluster_start *start = &tell(c, node, CLUSTER_MESSAGE_START)->start;
+    struct cluster_start *start = &job_tell(c, node, CLUSTER_MESSAGE_START)->start;
     start->pass = pass;
     coordinator_lend(job, node, join_plan_pass_side(&job->plan, pass), job->node_count - node, &start->lend);
 }
@@ -201,7 +201,8 @@ static void tell_release(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     if (!job->node[node].lost)
-        tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort = job->phase.now == CLUSTER_PHASE_ABORT && !job->recorded;
+        job_tell(c, node, CLUSTER_MESSAGE_RELEASE)->release.abort =
+            job->phase.now == CLUSTER_PHASE_ABORT && !job->recorded;
 }
 
 static void tell_phase(struct cluster_coordinator *c, uint32_t node)
@@ -217,14 +218,14 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
         tell_survey(c, node);
         break;
     case CLUSTER_PHASE_CONNECT:
-        tell(c, node, CLUSTER_MESSAGE_CONNECT);
+        job_tell(c, node, CLUSTER_MESSAGE_CONNECT);
         break;
     case CLUSTER_PHASE_BUILD:
     case CLUSTER_PHASE_PROBE:
         tell_start(c, node);
         break;
     case CLUSTER_PHASE_STAGE:
-        tell(c, node, CLUSTER_MESSAGE_STAGE)->stage.text = c->run->decision.text;
+        job_tell(c, node, CLUSTER_MESSAGE_STAGE)->stage.text = c->run->decision.text;
         break;
     case CLUSTER_PHASE_MEASURE:
         coordinator_bisect_tell(c, node);
@@ -239,7 +240,7 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
 }
 
 /* The one way into a phase. */
-static void enter(struct cluster_coordinator *c, enum cluster_phase phase)
+static void job_enter(struct cluster_coordinator *c, enum cluster_phase phase)
 {
     struct coordinator_job *job = c->run;
     *coordinator_phase_span(&job->spans, job->phase.now) += (double)(c->now_ns - job->phase_since_ns) / 1e9;
@@ -262,7 +263,7 @@ static void enter_stage(struct cluster_coordinator *c)
     struct base_error error;
     BASE_ASSERT(c->run->plan.out && !c->run->recorded);
     if (coordinator_decide(c->run, &error) == BASE_OK)
-        enter(c, CLUSTER_PHASE_STAGE);
+        job_enter(c, CLUSTER_PHASE_STAGE);
     else
         coordinator_fail(c, error.status, "%s", error.text);
 }
@@ -276,7 +277,7 @@ static void enter_commit(struct cluster_coordinator *c)
         coordinator_fail(c, error.status, "%s", error.text);
         return;
     }
-    enter(c, CLUSTER_PHASE_COMMIT);
+    job_enter(c, CLUSTER_PHASE_COMMIT);
     job->recorded = true; /* from here on the decision may be on disk: nobody may throw parts away */
 }
 
@@ -284,27 +285,27 @@ static void enter_measure(struct cluster_coordinator *c)
 {
     BASE_ASSERT(c->run->bisect);
     coordinator_bisect_next(c->run);
-    enter(c, CLUSTER_PHASE_MEASURE);
+    job_enter(c, CLUSTER_PHASE_MEASURE);
 }
 
 /* All nodes have answered: what comes next. */
-static void proceed(struct cluster_coordinator *c)
+static void job_proceed(struct cluster_coordinator *c)
 {
     struct coordinator_job *job = c->run;
     struct base_error error = {0};
     switch (job->phase.now) {
     case CLUSTER_PHASE_RESOLVE:
         if (coordinator_plan(c, job, &error) == BASE_OK)
-            enter(c, CLUSTER_PHASE_PREPARE);
+            job_enter(c, CLUSTER_PHASE_PREPARE);
         else
             coordinator_fail(c, error.status, "%s", error.text);
         break;
     case CLUSTER_PHASE_PREPARE:
-        enter(c, job->survey[0] || job->survey[1] ? CLUSTER_PHASE_SURVEY : CLUSTER_PHASE_CONNECT);
+        job_enter(c, job->survey[0] || job->survey[1] ? CLUSTER_PHASE_SURVEY : CLUSTER_PHASE_CONNECT);
         break;
     case CLUSTER_PHASE_SURVEY:
         if (coordinator_survey_apply(job, &error) == BASE_OK)
-            enter(c, CLUSTER_PHASE_CONNECT);
+            job_enter(c, CLUSTER_PHASE_CONNECT);
         else
             coordinator_fail(c, error.status, "%s", error.text);
         break;
@@ -312,11 +313,11 @@ static void proceed(struct cluster_coordinator *c)
         if (job->bisect)
             enter_measure(c);
         else
-            enter(c, CLUSTER_PHASE_BUILD);
+            job_enter(c, CLUSTER_PHASE_BUILD);
         break;
     case CLUSTER_PHASE_MEASURE:
         if (coordinator_bisect_last(job)) {
-            enter(c, CLUSTER_PHASE_RELEASE);
+            job_enter(c, CLUSTER_PHASE_RELEASE);
             break;
         }
         coordinator_bisect_end(c, job);
@@ -327,13 +328,13 @@ static void proceed(struct cluster_coordinator *c)
         if (!coordinator_reject_few(c))
             break;
         if (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
-            enter(c, CLUSTER_PHASE_PROBE);
+            job_enter(c, CLUSTER_PHASE_PROBE);
         else if (!coordinator_rows_complete(c))
             break;
         else if (job->plan.out)
             enter_stage(c);
         else
-            enter(c, CLUSTER_PHASE_RELEASE);
+            job_enter(c, CLUSTER_PHASE_RELEASE);
         break;
     case CLUSTER_PHASE_STAGE:
         enter_commit(c);
@@ -347,7 +348,7 @@ static void proceed(struct cluster_coordinator *c)
     }
 }
 
-static void answered(struct cluster_coordinator *c, struct run_node *node)
+static void job_answered(struct cluster_coordinator *c, struct run_node *node)
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(!node->lost && node >= job->node && node < job->node + job->node_count);
@@ -355,7 +356,7 @@ static void answered(struct cluster_coordinator *c, struct run_node *node)
     for (uint32_t i = 0; i < job->node_count; i++)
         if (!job->node[i].answered && !job->node[i].lost)
             return;
-    proceed(c);
+    job_proceed(c);
 }
 
 /* ---- messages of nodes ---- */
@@ -372,14 +373,14 @@ static void on_resolved(struct cluster_coordinator *c, struct run_node *node, st
         memset(&resolved->relation[i], 0, sizeof resolved->relation[i]);
     }
     node->card = resolved->card;
-    answered(c, node);
+    job_answered(c, node);
 }
 
 static void on_surveyed(struct cluster_coordinator *c, struct run_node *node, const struct cluster_surveyed *surveyed)
 {
     struct base_error error;
     if (coordinator_survey_keep(c->run, surveyed, &error) == BASE_OK)
-        answered(c, node);
+        job_answered(c, node);
     else
         coordinator_fail(c, error.status, "node %s: %s", node->node->hello.name, error.text);
 }
@@ -395,7 +396,7 @@ static void on_finished(struct cluster_coordinator *c, struct run_node *node, st
     node->report = *step;
     memset(step, 0, sizeof *step);
     node->progress_rows = node->report.report.sum.task.rows_scanned;
-    answered(c, node);
+    job_answered(c, node);
 }
 
 static void on_step(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
@@ -410,10 +411,10 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
         on_finished(c, node, step);
     else if ((job->phase.now == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
              (job->phase.now == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED)) {
-        answered(c, node);
+        job_answered(c, node);
     } else if (job->phase.now == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED) {
         coordinator_reject_keep(node, step);
-        answered(c, node);
+        job_answered(c, node);
     } else
         coordinator_fail(c, BASE_PROTOCOL, "node %s reached step %d while %s", node->node->hello.name, step->step,
                          cluster_phase_words(job->phase.now));
@@ -433,14 +434,14 @@ static void on_closed(struct cluster_coordinator *c, struct run_node *node, stru
         node->report = *step;
         memset(step, 0, sizeof *step);
     }
-    answered(c, node);
+    job_answered(c, node);
 }
 
 static void on_measured(struct cluster_coordinator *c, struct run_node *node, const struct cluster_measured *measured)
 {
     struct base_error error;
     if (coordinator_bisect_measured(c->run, (uint32_t)(node - c->run->node), measured, &error) == BASE_OK)
-        answered(c, node);
+        job_answered(c, node);
     else
         coordinator_fail(c, error.status, "node %s: %s", node->node->hello.name, error.text);
 }
@@ -479,7 +480,7 @@ static void look_at_decision(struct cluster_coordinator *c, uint64_t id)
         return;
     BASE_ASSERT(job->recorded && !job->committed);
     job->committed = true;
-    enter(c, CLUSTER_PHASE_RELEASE);
+    job_enter(c, CLUSTER_PHASE_RELEASE);
 }
 
 void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_node *node,
@@ -528,7 +529,7 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
     } else if (message->kind == CLUSTER_MESSAGE_MEASURED && job->phase.now == CLUSTER_PHASE_MEASURE) {
         on_measured(c, member, &message->measured);
     } else if (message->kind == CLUSTER_MESSAGE_STAGED && job->phase.now == CLUSTER_PHASE_STAGE) {
-        answered(c, member);
+        job_answered(c, member);
     } else if (message->kind == CLUSTER_MESSAGE_STEP) {
         on_step(c, member, &message->step);
     } else {
@@ -588,5 +589,5 @@ void coordinator_begin(struct cluster_coordinator *c)
         coordinator_fail(c, BASE_NO_MEMORY, "no memory for a job");
         return;
     }
-    enter(c, CLUSTER_PHASE_RESOLVE);
+    job_enter(c, CLUSTER_PHASE_RESOLVE);
 }

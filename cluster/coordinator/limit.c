@@ -16,17 +16,17 @@
 #define LIMIT_SKEW_RATIO 1.5
 #define LIMIT_MEMORY_SHARE 0.95
 
-static double share(double part, double whole)
+static double limit_share(double part, double whole)
 {
     return whole > 0 ? part / whole : 0;
 }
 
 static double busy_share(const struct cluster_node_report *node)
 {
-    return share((double)node->sum.busy_ns, (double)(node->sum.busy_ns + node->sum.idle_ns));
+    return limit_share((double)node->sum.busy_ns, (double)(node->sum.busy_ns + node->sum.idle_ns));
 }
 
-static uint64_t stalls(const struct cluster_node_report *node)
+static uint64_t limit_stalls(const struct cluster_node_report *node)
 {
     return node->sum.task.stalls_frame + node->sum.task.stalls_output + node->sum.task.stalls_input;
 }
@@ -44,7 +44,7 @@ static const struct cluster_node_report *find_slowest(const struct cluster_repor
     return slowest;
 }
 
-static double cpu(const struct cluster_node_report *node)
+static double node_cpu_seconds(const struct cluster_node_report *node)
 {
     return cluster_seconds(node->sum.cpu_user_ns + node->sum.cpu_system_ns);
 }
@@ -55,11 +55,11 @@ static double busiest_ratio(const struct cluster_report *report, const struct cl
     *busiest = &report->node[0];
     for (uint32_t i = 0; i < report->node_count; i++) {
         const struct cluster_node_report *node = &report->node[i];
-        sum += cpu(node);
-        if (cpu(node) > cpu(*busiest))
+        sum += node_cpu_seconds(node);
+        if (node_cpu_seconds(node) > node_cpu_seconds(*busiest))
             *busiest = node;
     }
-    return share(cpu(*busiest) * report->node_count, sum);
+    return limit_share(node_cpu_seconds(*busiest) * report->node_count, sum);
 }
 
 static enum cluster_limit limit_network(const struct cluster_report *report, char *text, size_t text_bytes)
@@ -72,7 +72,8 @@ static enum cluster_limit limit_network(const struct cluster_report *report, cha
             to = i % n;
         }
     const double rate =
-        share((double)report->link[from * n + to], cluster_seconds(report->node[from].sum.exchange_ns)) / (1 << 20);
+        limit_share((double)report->link[from * n + to], cluster_seconds(report->node[from].sum.exchange_ns)) /
+        (1 << 20);
     const bool giga = rate >= 1024;
     snprintf(text, text_bytes, "workers waited for the network; the fullest link, %s to %s, carried %.2f %s/s",
              report->node[from].name, report->node[to].name, giga ? rate / 1024 : rate, giga ? "GiB" : "MiB");
@@ -93,7 +94,7 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
     const uint64_t most = kernel ? report->sum.cpu_system_ns : report->sum.cpu_user_ns;
     const uint64_t all = report->sum.cpu_user_ns + report->sum.cpu_system_ns;
     snprintf(text, text_bytes, "workers of %s were busy %.0f %% of the time; %.0f %% of all CPU time went to the %s",
-             slowest->name, 100 * busy_share(slowest), 100 * share((double)most, (double)all),
+             slowest->name, 100 * busy_share(slowest), 100 * limit_share((double)most, (double)all),
              kernel ? "kernel" : "program");
     return kernel ? CLUSTER_LIMIT_KERNEL_CPU : CLUSTER_LIMIT_USER_CPU;
 }
@@ -102,7 +103,8 @@ static enum cluster_limit limit_wait(const struct cluster_report *report, const 
                                      char *text, size_t text_bytes)
 {
     const struct join_task_result *task = &slowest->sum.task;
-    if (stalls(slowest) > 0 && task->stalls_output >= task->stalls_frame && task->stalls_output >= task->stalls_input) {
+    if (limit_stalls(slowest) > 0 && task->stalls_output >= task->stalls_frame &&
+        task->stalls_output >= task->stalls_input) {
         snprintf(text, text_bytes, "workers of %s waited for their output to be written", slowest->name);
         return CLUSTER_LIMIT_OUTPUT;
     }

@@ -124,8 +124,8 @@ static enum base_status compare_relations(const struct coordinator_job *job, uin
 }
 
 /* One relation out of all: of local files, the files of node after node. The nodes' relations are emptied. */
-static enum base_status unite(struct coordinator_job *job, uint32_t side, struct shuffle_relation *relation,
-                              struct base_error *error)
+static enum base_status plan_unite(struct coordinator_job *job, uint32_t side, struct shuffle_relation *relation,
+                                   struct base_error *error)
 {
     uint64_t files = 0;
     const bool local = job->node[0].relation[side].placement == SHUFFLE_LOCAL;
@@ -170,7 +170,7 @@ static enum base_status unite(struct coordinator_job *job, uint32_t side, struct
 
 /* ---- planning ---- */
 
-static enum base_status place(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
+static enum base_status plan_place(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
     uint32_t workers = 0;
     for (uint32_t n = 0; n < job->node_count; n++)
@@ -219,7 +219,7 @@ static void assign_local(struct coordinator_job *job, uint32_t side)
     BASE_ASSERT(at == job->morsel_count[side]); /* each has its node */
 }
 
-static enum base_status cut(struct coordinator_job *job, uint32_t side, struct base_error *error)
+static enum base_status plan_cut(struct coordinator_job *job, uint32_t side, struct base_error *error)
 {
     const struct shuffle_relation *relation = &job->plan.side[side].relation;
     if (relation->placement == SHUFFLE_GENERATED && relation->generator.preload)
@@ -252,7 +252,7 @@ static enum base_status plan_bisect(struct cluster_coordinator *c, struct coordi
 {
     job->plan = (struct join_plan){.kind = JOIN_JOB_BISECT, .settings = job->submit.settings};
     job->planned = true;
-    const enum base_status status = place(c, job, error);
+    const enum base_status status = plan_place(c, job, error);
     return status == BASE_OK ? coordinator_bisect_plan(c, job, error) : status;
 }
 
@@ -268,7 +268,7 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
         status = compare_relations(job, side, error);
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
-        status = unite(job, side, &relation[side], error);
+        status = plan_unite(job, side, &relation[side], error);
     if (status != BASE_OK) {
         shuffle_relation_free(&relation[0]);
         shuffle_relation_free(&relation[1]);
@@ -287,9 +287,9 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
         return status;
     }
     job->planned = true;
-    status = place(c, job, error);
+    status = plan_place(c, job, error);
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
-        status = cut(job, side, error);
+        status = plan_cut(job, side, error);
     return status;
 }
 

@@ -256,7 +256,7 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
 
 /* ---- nodes ---- */
 
-static bool holds(const uint64_t *jobs, uint32_t count, uint64_t job)
+static bool publish_holds(const uint64_t *jobs, uint32_t count, uint64_t job)
 {
     for (uint32_t i = 0; i < count; i++)
         if (jobs[i] == job)
@@ -273,7 +273,7 @@ void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_
     }
     for (uint32_t i = 0; i < node->hello.doubt_count; i++) {
         const uint64_t job = node->hello.doubt[i];
-        if (!pending_find(c, job) && !holds(node->hello.doubt, i, job))
+        if (!pending_find(c, job) && !publish_holds(node->hello.doubt, i, job))
             coordinator_send(c, node->peer, CLUSTER_MESSAGE_RELEASE, job)->release.abort = true;
     }
 }

@@ -61,7 +61,7 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
     c->queue_count++;
 }
 
-static void unqueue(struct cluster_coordinator *c, struct coordinator_job *job)
+static void queue_unqueue(struct cluster_coordinator *c, struct coordinator_job *job)
 {
     BASE_ASSERT(c->queue_count > 0 && job != c->run);
     struct coordinator_job **at = &c->queue;
@@ -82,7 +82,7 @@ void coordinator_cancel(struct cluster_coordinator *c, struct coordinator_job *j
             coordinator_fail(c, status, "%s", text);
         return;
     }
-    unqueue(c, job);
+    queue_unqueue(c, job);
     base_error_set(&job->error, status, "%s", text);
     coordinator_report_send(c, job);
     coordinator_remember(c, job);
@@ -195,7 +195,7 @@ void coordinator_next(struct cluster_coordinator *c)
 {
     while (!c->run && c->queue && !c->broken) {
         struct coordinator_job *job = c->queue;
-        unqueue(c, job);
+        queue_unqueue(c, job);
         BASE_ASSERT(job->phase.now == CLUSTER_PHASE_QUEUED && !job->recorded);
         c->run = job;
         job->started_ns = c->now_ns;

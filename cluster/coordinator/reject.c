@@ -25,7 +25,7 @@ uint64_t coordinator_reject_count(const struct coordinator_job *job, uint32_t si
     return count;
 }
 
-static void merge(const struct coordinator_job *job, uint32_t side, struct shuffle_rejects *all)
+static void reject_merge(const struct coordinator_job *job, uint32_t side, struct shuffle_rejects *all)
 {
     memset(all, 0, sizeof *all);
     for (uint32_t i = 0; i < job->node_count; i++)
@@ -61,7 +61,7 @@ bool coordinator_reject_few(struct cluster_coordinator *c)
     for (uint32_t side = 0; side < job->plan.sides; side++) {
         const uint64_t most = job->plan.side[side].relation.csv.bad_rows_max;
         struct shuffle_rejects all;
-        merge(job, side, &all);
+        reject_merge(job, side, &all);
         if (all.count <= most)
             continue;
         const struct shuffle_reject *first = &all.reject[0];
@@ -82,7 +82,7 @@ bool coordinator_reject_report(const struct coordinator_job *job, struct cluster
     for (uint32_t side = 0; job->planned && side < job->plan.sides; side++) {
         struct cluster_skipped *skipped = &report->skipped[side];
         struct shuffle_rejects all;
-        merge(job, side, &all);
+        reject_merge(job, side, &all);
         skipped->count = all.count;
         if (all.kept == 0)
             continue;

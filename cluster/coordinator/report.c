@@ -7,7 +7,7 @@
 #include "cluster/coordinator/internal.h"
 #include "cluster/coordinator/limit.h"
 
-static double seconds(uint64_t from_ns, uint64_t to_ns)
+static double report_seconds(uint64_t from_ns, uint64_t to_ns)
 {
     return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
 }
@@ -95,10 +95,10 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     report->bad_request = job->bad_request;
     report->kind = job->submit.kind;
     report->build_side = job->planned ? job->plan.build : 0;
-    report->seconds = seconds(job->started_ns, c->now_ns);
+    report->seconds = report_seconds(job->started_ns, c->now_ns);
     report->spans = job->spans;
     if (job->phase.now == CLUSTER_PHASE_RELEASE || job->phase.now == CLUSTER_PHASE_ABORT) /* told before all let go */
-        report->spans.release_seconds += seconds(job->phase_since_ns, c->now_ns);
+        report->spans.release_seconds += report_seconds(job->phase_since_ns, c->now_ns);
     report->verified = job->planned && job->plan.settings.verify;
     char words[256] = "";
     if (job->node_count > 0) {
@@ -157,7 +157,7 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
     for (uint32_t i = 0; i < job->node_count; i++)
         progress->rows_scanned += job->node[i].progress_rows;
     progress->rows_expected = rows_expected(&job->plan);
-    progress->seconds = seconds(job->started_ns, c->now_ns);
+    progress->seconds = report_seconds(job->started_ns, c->now_ns);
 }
 
 /* ---- lists ---- */
@@ -204,7 +204,7 @@ static bool fill_node_entry(const struct cluster_coordinator *c, const struct co
     entry->engine_reason = text_of(node->hello.engine_reason);
     entry->placement = text_of(node->hello.placement);
     entry->build = text_of(node->hello.build);
-    entry->seconds = seconds(node->heard_ns, c->now_ns);
+    entry->seconds = report_seconds(node->heard_ns, c->now_ns);
     return entry->name && entry->address && entry->engine && entry->features && entry->engine_reason &&
            entry->placement && entry->build;
 }
@@ -240,7 +240,7 @@ static void entry_of_job(const struct cluster_coordinator *c, const struct coord
     entry->phase = job->phase.now;
     entry->words = strdup(words);
     entry->error = text_of(job->error.text);
-    entry->seconds = seconds(job == c->run ? job->started_ns : job->submitted_ns, c->now_ns);
+    entry->seconds = report_seconds(job == c->run ? job->started_ns : job->submitted_ns, c->now_ns);
 }
 
 void coordinator_jobs_send(struct cluster_coordinator *c, uint64_t peer)
@@ -257,14 +257,15 @@ void coordinator_jobs_send(struct cluster_coordinator *c, uint64_t peer)
     }
     for (uint64_t i = c->history_count - kept; i < c->history_count; i++) {
         const struct coordinator_entry *from = &c->history[i % COORDINATOR_HISTORY_MAX];
-        jobs->entry[jobs->count++] = (struct cluster_job_entry){.job = from->job,
-                                                                .kind = from->kind,
-                                                                .state = from->state,
-                                                                .phase = CLUSTER_PHASE_DONE,
-                                                                .words = text_of(from->words),
-                                                                .error = text_of(from->error),
-                                                                .rows = from->rows,
-                                                                .seconds = seconds(from->since_ns, from->until_ns)};
+        jobs->entry[jobs->count++] =
+            (struct cluster_job_entry){.job = from->job,
+                                       .kind = from->kind,
+                                       .state = from->state,
+                                       .phase = CLUSTER_PHASE_DONE,
+                                       .words = text_of(from->words),
+                                       .error = text_of(from->error),
+                                       .rows = from->rows,
+                                       .seconds = report_seconds(from->since_ns, from->until_ns)};
     }
     if (c->run)
         entry_of_job(c, c->run, &jobs->entry[jobs->count++]);

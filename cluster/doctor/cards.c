@@ -26,10 +26,10 @@ static void add_step(struct doctor_path *path, const char *format, ...)
     va_end(arguments);
 }
 
-static void say(struct doctor_path *path, enum doctor_zero_copy state, const char *format, ...)
+static void cards_say(struct doctor_path *path, enum doctor_zero_copy state, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static void say(struct doctor_path *path, enum doctor_zero_copy state, const char *format, ...)
+static void cards_say(struct doctor_path *path, enum doctor_zero_copy state, const char *format, ...)
 {
     path->state = state;
     va_list arguments;
@@ -55,18 +55,18 @@ void doctor_judge_send(const struct doctor_facts *facts, const struct doctor_car
     const struct net_probe_result *result = &facts->probe.result[NET_PROBE_SEND_ZC];
     *path = (struct doctor_path){0};
     if (stays_here(card))
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "the kernel copies what stays on this machine");
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "the kernel copies what stays on this machine");
     else if (result->state != NET_PROBE_STATE_WORKS && result->state != NET_PROBE_STATE_UNTRIED)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "send-zc: %s", result->why);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "send-zc: %s", result->why);
     else if (card->scatter == DOCTOR_SWITCH_FIXED_OFF)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "the driver cannot send scattered memory");
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "the driver cannot send scattered memory");
     else if (card->scatter == DOCTOR_SWITCH_OFF) {
-        say(path, DOCTOR_ZERO_COPY_STEPS, "scatter-gather is off, so the kernel copies");
+        cards_say(path, DOCTOR_ZERO_COPY_STEPS, "scatter-gather is off, so the kernel copies");
         add_step(path, "ethtool -K %s sg on tx on", card->name);
     } else if (!card->physical) {
-        say(path, DOCTOR_ZERO_COPY_WORKS, "if the device below it avoids copies");
+        cards_say(path, DOCTOR_ZERO_COPY_WORKS, "if the device below it avoids copies");
     } else {
-        say(path, DOCTOR_ZERO_COPY_WORKS, "%s", card->scatter == DOCTOR_SWITCH_ON ? "" : "as far as can be seen");
+        cards_say(path, DOCTOR_ZERO_COPY_WORKS, "%s", card->scatter == DOCTOR_SWITCH_ON ? "" : "as far as can be seen");
     }
 }
 
@@ -110,29 +110,29 @@ void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_
     const struct net_probe_result *tried = card->receive_tried ? &card->receive_result : NULL;
     *path = (struct doctor_path){0};
     if (tried && tried->state == NET_PROBE_STATE_WORKS)
-        say(path, DOCTOR_ZERO_COPY_WORKS, "its last queue could be bound");
+        cards_say(path, DOCTOR_ZERO_COPY_WORKS, "its last queue could be bound");
     else if (stays_here(card) || !card->physical)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "%s", tried ? tried->why : "not a card");
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "%s", tried ? tried->why : "not a card");
     else if (!driver_lends_queues(card->driver) && tried)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "%s: %s", *card->driver ? card->driver : "no driver", tried->why);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "%s: %s", *card->driver ? card->driver : "no driver", tried->why);
     else if (!driver_lends_queues(card->driver))
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "%s is not known to lend receive queues (--interface=%s tries it)",
-            *card->driver ? card->driver : "its driver", card->name);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "%s is not known to lend receive queues (--interface=%s tries it)",
+                  *card->driver ? card->driver : "its driver", card->name);
     else if (kernel->state != NET_PROBE_STATE_WORKS && kernel->state != NET_PROBE_STATE_FORBIDDEN)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "recv-zc: %s", kernel->why);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "recv-zc: %s", kernel->why);
     else if (card->gro_hw == DOCTOR_SWITCH_FIXED_OFF && strcmp(card->driver, "mlx5_core") == 0)
-        say(path, DOCTOR_ZERO_COPY_CANNOT, "the card cannot do rx-gro-hw, which %s wants", card->driver);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "the card cannot do rx-gro-hw, which %s wants", card->driver);
     else {
         if (!facts->can_admin_network)
             add_step(path, "setcap cap_net_admin+ep \"$(command -v millraced)\"");
         step_queues(facts, card, path);
         if (path->step_count > 0)
-            say(path, DOCTOR_ZERO_COPY_STEPS, "%s%s", tried ? "binding its last queue failed: " : "the driver can",
-                tried ? tried->why : "");
+            cards_say(path, DOCTOR_ZERO_COPY_STEPS, "%s%s",
+                      tried ? "binding its last queue failed: " : "the driver can", tried ? tried->why : "");
         else if (tried)
-            say(path, DOCTOR_ZERO_COPY_CANNOT, "everything is set, but: %s", tried->why);
+            cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "everything is set, but: %s", tried->why);
         else
-            say(path, DOCTOR_ZERO_COPY_WORKS, "everything is set (--interface=%s tries it)", card->name);
+            cards_say(path, DOCTOR_ZERO_COPY_WORKS, "everything is set (--interface=%s tries it)", card->name);
     }
 }
 

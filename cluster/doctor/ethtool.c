@@ -32,7 +32,7 @@ struct doctor_ethtool {
 
 /* Netlink ---------------------------------------------------------------------------------------------------------- */
 
-static struct nlmsghdr *begin(struct doctor_ethtool *ethtool, uint16_t family, uint8_t command)
+static struct nlmsghdr *ethtool_begin(struct doctor_ethtool *ethtool, uint16_t family, uint8_t command)
 {
     struct nlmsghdr *request = mnl_nlmsg_put_header(ethtool->buffer);
     request->nlmsg_type = family;
@@ -45,7 +45,7 @@ static struct nlmsghdr *begin(struct doctor_ethtool *ethtool, uint16_t family, u
 }
 
 /* Sends and hands every answer's attributes to `read`, until the acknowledgement. */
-static void ask(struct doctor_ethtool *ethtool, const struct nlmsghdr *request, mnl_cb_t read, void *data)
+static void ethtool_ask(struct doctor_ethtool *ethtool, const struct nlmsghdr *request, mnl_cb_t read, void *data)
 {
     int more = mnl_socket_sendto(ethtool->netlink, request, request->nlmsg_len) < 0 ? -1 : 1;
     while (more > 0) {
@@ -59,11 +59,11 @@ static void ask(struct doctor_ethtool *ethtool, const struct nlmsghdr *request, 
 /* All interface requests of ethtool begin with a header in attribute 1. */
 static void ask_card(struct doctor_ethtool *ethtool, uint8_t command, struct doctor_card *card, mnl_cb_t read)
 {
-    struct nlmsghdr *request = begin(ethtool, ethtool->family, command);
+    struct nlmsghdr *request = ethtool_begin(ethtool, ethtool->family, command);
     struct nlattr *header = mnl_attr_nest_start(request, 1);
     mnl_attr_put_u32(request, ETHTOOL_A_HEADER_DEV_INDEX, card->index);
     mnl_attr_nest_end(request, header);
-    ask(ethtool, request, read, card);
+    ethtool_ask(ethtool, request, read, card);
 }
 
 static int read_family_attribute(const struct nlattr *attribute, void *data)
@@ -88,9 +88,9 @@ struct doctor_ethtool *doctor_ethtool_open(void)
     ethtool->netlink = mnl_socket_open2(NETLINK_GENERIC, SOCK_CLOEXEC);
     if (ethtool->netlink && mnl_socket_bind(ethtool->netlink, 0, MNL_SOCKET_AUTOPID) == 0 &&
         setsockopt(mnl_socket_get_fd(ethtool->netlink), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0) {
-        struct nlmsghdr *request = begin(ethtool, GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
+        struct nlmsghdr *request = ethtool_begin(ethtool, GENL_ID_CTRL, CTRL_CMD_GETFAMILY);
         mnl_attr_put_strz(request, CTRL_ATTR_FAMILY_NAME, ETHTOOL_GENL_NAME);
-        ask(ethtool, request, read_family, &ethtool->family);
+        ethtool_ask(ethtool, request, read_family, &ethtool->family);
     }
     return ethtool;
 }
@@ -108,7 +108,7 @@ void doctor_ethtool_close(struct doctor_ethtool *ethtool)
 
 /* Offloads --------------------------------------------------------------------------------------------------------- */
 
-static enum doctor_switch *offload(struct doctor_card *card, const char *name)
+static enum doctor_switch *ethtool_offload(struct doctor_card *card, const char *name)
 {
 #define X(field, text)                                                                                                 \
     if (strcmp(name, text) == 0)                                                                                       \
@@ -147,7 +147,7 @@ static int read_bit(const struct nlattr *attribute, void *data)
     reader->name = NULL;
     reader->marked = false;
     mnl_attr_parse_nested(attribute, read_bit_attribute, reader);
-    enum doctor_switch *value = reader->name ? offload(reader->card, reader->name) : NULL;
+    enum doctor_switch *value = reader->name ? ethtool_offload(reader->card, reader->name) : NULL;
     if (value && *value != DOCTOR_SWITCH_ON && (reader->list || reader->marked))
         *value = reader->value;
     return MNL_CB_OK;
@@ -255,7 +255,7 @@ static int read_modes(const struct nlmsghdr *message, void *data)
 
 /* Older calls ------------------------------------------------------------------------------------------------------ */
 
-static bool call(const struct doctor_ethtool *ethtool, const struct doctor_card *card, void *data)
+static bool ethtool_call(const struct doctor_ethtool *ethtool, const struct doctor_card *card, void *data)
 {
     struct ifreq request = {.ifr_data = data};
     memcpy(request.ifr_name, card->name, sizeof card->name);
@@ -265,7 +265,7 @@ static bool call(const struct doctor_ethtool *ethtool, const struct doctor_card 
 static void read_driver(const struct doctor_ethtool *ethtool, struct doctor_card *card)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    if (call(ethtool, card, &driver))
+    if (ethtool_call(ethtool, card, &driver))
         snprintf(card->driver, sizeof card->driver, "%.31s", driver.driver);
 }
 
@@ -273,7 +273,7 @@ static void read_driver(const struct doctor_ethtool *ethtool, struct doctor_card
 static void read_spread(const struct doctor_ethtool *ethtool, struct doctor_card *card)
 {
     struct ethtool_rxfh_indir size = {.cmd = ETHTOOL_GRXFHINDIR};
-    if (!call(ethtool, card, &size) || size.size == 0 || size.size > 1 << 16)
+    if (!ethtool_call(ethtool, card, &size) || size.size == 0 || size.size > 1 << 16)
         return;
     const uint32_t count = size.size;
     struct ethtool_rxfh_indir *table = calloc(1, sizeof *table + count * sizeof *table->ring_index);
@@ -281,7 +281,7 @@ static void read_spread(const struct doctor_ethtool *ethtool, struct doctor_card
         return;
     table->cmd = ETHTOOL_GRXFHINDIR;
     table->size = count;
-    if (call(ethtool, card, table))
+    if (ethtool_call(ethtool, card, table))
         for (uint32_t i = 0; i < count && i < table->size; i++)
             card->spread_queues = (uint32_t)base_max_u64(card->spread_queues, (uint64_t)table->ring_index[i] + 1);
     free(table);

@@ -38,7 +38,7 @@ void doctor_find(struct doctor_findings *findings, enum doctor_severity severity
     va_end(arguments);
 }
 
-static bool works(const struct doctor_facts *facts, enum net_probe_id id)
+static bool judge_works(const struct doctor_facts *facts, enum net_probe_id id)
 {
     return facts->probe.result[id].state == NET_PROBE_STATE_WORKS;
 }
@@ -50,7 +50,7 @@ static const enum net_probe_id essential[] = {NET_PROBE_URING, NET_PROBE_DISABLE
 const char *doctor_engine(const struct doctor_facts *facts)
 {
     for (size_t i = 0; i < sizeof essential / sizeof *essential; i++)
-        if (!works(facts, essential[i]))
+        if (!judge_works(facts, essential[i]))
             return "epoll";
     return "uring";
 }
@@ -77,9 +77,10 @@ enum net_probe_id doctor_rung_lacks(const struct doctor_facts *facts, enum net_e
 {
     const uint32_t features = net_rung_features(kind);
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++)
-        if ((features & needs[i].features) == needs[i].features && !works(facts, needs[i].probe))
+        if ((features & needs[i].features) == needs[i].features && !judge_works(facts, needs[i].probe))
             return needs[i].probe;
-    if ((features & NET_FEATURE_SEND_ZC) && !(features & NET_FEATURE_URING) && !works(facts, NET_PROBE_MSG_ZEROCOPY))
+    if ((features & NET_FEATURE_SEND_ZC) && !(features & NET_FEATURE_URING) &&
+        !judge_works(facts, NET_PROBE_MSG_ZEROCOPY))
         return NET_PROBE_MSG_ZEROCOPY;
     return NET_PROBE_COUNT;
 }
@@ -131,7 +132,7 @@ static void judge_features(const struct doctor_facts *facts, struct doctor_findi
         NET_PROBE_MULTISHOT_ACCEPT,   NET_PROBE_BUNDLE,          NET_PROBE_MULTISHOT_RECEIVE, NET_PROBE_INCREMENTAL,
         NET_PROBE_REGISTERED_BUFFERS, NET_PROBE_SEND_ZC};
     bool loopback = true;
-    if (!works(facts, NET_PROBE_URING))
+    if (!judge_works(facts, NET_PROBE_URING))
         return;
     for (size_t i = 0; i < sizeof used / sizeof *used; i++) {
         const struct net_probe_result *result = &facts->probe.result[used[i]];

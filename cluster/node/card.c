@@ -38,7 +38,7 @@ static bool find_interface(const struct net_address *address, char *name)
     return found;
 }
 
-static bool ask(int fd, const char *name, void *question)
+static bool card_ask(int fd, const char *name, void *question)
 {
     struct ifreq request = {.ifr_data = question};
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
@@ -48,7 +48,7 @@ static bool ask(int fd, const char *name, void *question)
 static bool is_virtual(int fd, const char *name)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    if (!ask(fd, name, &driver))
+    if (!card_ask(fd, name, &driver))
         return false;
     driver.driver[sizeof driver.driver - 1] = '\0';
     for (size_t i = 0; i < sizeof virtual_drivers / sizeof *virtual_drivers; i++)
@@ -64,11 +64,11 @@ static uint32_t speed_of(int fd, const char *name)
         struct ethtool_link_settings settings;
         uint32_t with_masks[sizeof(struct ethtool_link_settings) / sizeof(uint32_t) + (size_t)3 * MASK_WORDS_MAX];
     } question = {.settings = {.cmd = ETHTOOL_GLINKSETTINGS}};
-    if (!ask(fd, name, &question) || question.settings.link_mode_masks_nwords >= 0)
+    if (!card_ask(fd, name, &question) || question.settings.link_mode_masks_nwords >= 0)
         return 0;
     question.settings.link_mode_masks_nwords = (int8_t)-question.settings.link_mode_masks_nwords;
     question.settings.cmd = ETHTOOL_GLINKSETTINGS;
-    if (!ask(fd, name, &question) || question.settings.speed == (uint32_t)SPEED_UNKNOWN)
+    if (!card_ask(fd, name, &question) || question.settings.speed == (uint32_t)SPEED_UNKNOWN)
         return 0;
     return question.settings.speed;
 }

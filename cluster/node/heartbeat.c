@@ -42,7 +42,7 @@ static enum base_status beat_once(int fd, const uint8_t *beat, size_t bytes, str
 }
 
 /* Whatever the coordinator says, it is alive. */
-static enum base_status hear(int fd, uint64_t now_ns, uint64_t *heard_ns, struct base_error *error)
+static enum base_status heartbeat_hear(int fd, uint64_t now_ns, uint64_t *heard_ns, struct base_error *error)
 {
     uint8_t words[4096];
     const ssize_t got = recv(fd, words, sizeof words, MSG_DONTWAIT);
@@ -100,7 +100,7 @@ static enum base_status beat_loop(const struct cluster_heartbeat *heartbeat, int
         heard_ns += cluster_pause_ns(next_ns, now_ns);
         control.since_ns += cluster_pause_ns(next_ns, now_ns);
         /* First hear what lies there: after a pause of this process the coordinator's words may be waiting. */
-        const enum base_status status = fds[1].revents ? hear(fd, now_ns, &heard_ns, error) : BASE_OK;
+        const enum base_status status = fds[1].revents ? heartbeat_hear(fd, now_ns, &heard_ns, error) : BASE_OK;
         if (status != BASE_OK)
             return status;
         if (now_ns >= heard_ns + CLUSTER_SILENCE_NS)
@@ -115,7 +115,7 @@ static enum base_status make_beat(uint64_t stuck_ns, struct beat_bytes *beat, st
 }
 
 /* Hello and welcome, then beats as bytes made once. */
-static enum base_status beat(const struct cluster_heartbeat *heartbeat, struct base_error *error)
+static enum base_status heartbeat_beat(const struct cluster_heartbeat *heartbeat, struct base_error *error)
 {
     struct cluster_link *link;
     const uint64_t deadline_ns = base_clock_now_ns() + CLUSTER_SILENCE_NS;
@@ -155,7 +155,7 @@ static void *heartbeat_main(void *context)
     struct cluster_heartbeat *heartbeat = context;
     pthread_setname_np(pthread_self(), "heartbeat");
     setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), HEARTBEAT_NICE);
-    const enum base_status status = beat(heartbeat, &heartbeat->error);
+    const enum base_status status = heartbeat_beat(heartbeat, &heartbeat->error);
     const uint64_t one = 1;
     atomic_store_explicit(&heartbeat->lost, status != BASE_OK, memory_order_release);
     if (status != BASE_OK)

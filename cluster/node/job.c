@@ -321,7 +321,7 @@ static void say_finished(struct node_job *job)
     free(bytes);
 }
 
-static void forget(struct node_job *job)
+static void job_forget(struct node_job *job)
 {
     node_resolve_abandon(job->resolve);
     job->resolve = NULL;
@@ -344,7 +344,7 @@ static void forget(struct node_job *job)
 }
 
 /* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
-static void closed(struct node_job *job, bool ran)
+static void job_closed(struct node_job *job, bool ran)
 {
     BASE_ASSERT(job->releasing && !job->prepared && job->id != 0);
     struct cluster_crew_engine engine;
@@ -358,12 +358,12 @@ static void closed(struct node_job *job, bool ran)
         fill_step(job, JOIN_STEP_CLOSED, bytes, &engine, &message.step);
     if (job->abort) /* else what was not committed stays until its decision is heard */
         node_output_abort(&job->outputs, job->id, base_clock_now_ns());
-    forget(job);
+    job_forget(job);
     node_job_say(job, &message);
     free(bytes);
 }
 
-static void release(struct node_job *job, bool abort)
+static void job_release(struct node_job *job, bool abort)
 {
     job->abort |= abort; /* also when the decision turns out not to be recorded after all */
     if (job->releasing)
@@ -373,13 +373,13 @@ static void release(struct node_job *job, bool abort)
     if (job->prepared)
         cluster_crew_release(job->crew, abort); /* -> CLOSED */
     else
-        closed(job, false);
+        job_closed(job, false);
 }
 
 static void on_release(struct node_job *job, uint64_t id, const struct cluster_release *order)
 {
     if (job->id == id) {
-        release(job, order->abort);
+        job_release(job, order->abort);
         return;
     }
     if (order->abort)
@@ -391,7 +391,7 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
 void node_job_abandon(struct node_job *job)
 {
     if (job->id)
-        release(job, !node_output_staged(&job->outputs, job->id));
+        job_release(job, !node_output_staged(&job->outputs, job->id));
 }
 
 void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event)
@@ -401,7 +401,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         BASE_ASSERT(job->prepared); /* the crew closes what it was given, once */
         job->prepared = false;
         if (job->releasing)
-            closed(job, true);
+            job_closed(job, true);
         return;
     }
     if (!job->prepared || (job->releasing && event->kind != CLUSTER_CREW_FAILED))
@@ -443,7 +443,7 @@ void node_job_progress(struct node_job *job)
     node_job_say(job, &message);
 }
 
-static enum base_status start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
+static enum base_status job_start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
 {
     if (order->pass >= job->sides)
         return base_error_set(error, BASE_PROTOCOL, "told to start pass %u of %u", order->pass + 1, job->sides);
@@ -463,7 +463,7 @@ static enum base_status crew_order(struct node_job *job, struct cluster_message 
     case CLUSTER_MESSAGE_CONNECT:
         return cluster_crew_connect(job->crew, error);
     case CLUSTER_MESSAGE_START:
-        return start(job, &message->start, error);
+        return job_start(job, &message->start, error);
     case CLUSTER_MESSAGE_HALT:
         return cluster_crew_halt(job->crew, message->halt.side, message->halt.morsel, error);
     case CLUSTER_MESSAGE_LEND:
@@ -520,6 +520,6 @@ bool node_job_idle(const struct node_job *job)
 
 void node_job_close(struct node_job *job)
 {
-    forget(job);
+    job_forget(job);
     node_output_close(&job->outputs);
 }

@@ -83,7 +83,7 @@ static bool same_address(const struct net_address *a, const struct net_address *
     return a->v4.sin_port == b->v4.sin_port && a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
 }
 
-static bool among(const struct net_address *address, const struct net_address *list, uint32_t count)
+static bool path_watch_among(const struct net_address *address, const struct net_address *list, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
         if (same_address(address, &list[i]))
@@ -100,7 +100,7 @@ static bool seems_cut(const struct tcp_info *info)
     return (data || probes) && info->tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS;
 }
 
-static uint32_t smaller(uint32_t known, uint32_t value)
+static uint32_t path_watch_smaller(uint32_t known, uint32_t value)
 {
     return known == 0 || (value != 0 && value < known) ? value : known;
 }
@@ -108,8 +108,8 @@ static uint32_t smaller(uint32_t known, uint32_t value)
 static void add_to(struct cluster_path_sum *sum, const struct tcp_info *info)
 {
     sum->retransmits += info->tcpi_total_retrans;
-    sum->mtu = smaller(sum->mtu, info->tcpi_pmtu);
-    sum->segment_bytes = smaller(sum->segment_bytes, info->tcpi_snd_mss);
+    sum->mtu = path_watch_smaller(sum->mtu, info->tcpi_pmtu);
+    sum->segment_bytes = path_watch_smaller(sum->segment_bytes, info->tcpi_snd_mss);
 }
 
 static void look_at(struct path_search *search, const struct nlmsghdr *header)
@@ -136,8 +136,9 @@ static void look_at(struct path_search *search, const struct nlmsghdr *header)
         return;
     const struct net_address from = diag_address(message->idiag_family, message->id.idiag_src, message->id.idiag_sport);
     const struct net_address to = diag_address(message->idiag_family, message->id.idiag_dst, message->id.idiag_dport);
-    if (!among(&from, search->own, search->own_count) && !among(&to, search->own, search->own_count) &&
-        !among(&to, search->others, search->others_count))
+    if (!path_watch_among(&from, search->own, search->own_count) &&
+        !path_watch_among(&to, search->own, search->own_count) &&
+        !path_watch_among(&to, search->others, search->others_count))
         return;
     if (search->sum) {
         add_to(search->sum, &info);
@@ -177,8 +178,8 @@ static enum base_status read_dump(struct cluster_path_watch *watch, struct path_
     }
 }
 
-static enum base_status dump(struct cluster_path_watch *watch, uint8_t family, struct path_search *search,
-                             struct base_error *error)
+static enum base_status path_watch_dump(struct cluster_path_watch *watch, uint8_t family, struct path_search *search,
+                                        struct base_error *error)
 {
     const struct {
         struct nlmsghdr header;
@@ -204,7 +205,7 @@ enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const
     struct path_search search = {
         .own = own, .own_count = own_count, .others = others, .others_count = others_count, .suspect = watch->suspect};
     const uint8_t family = own_count > 0 ? (uint8_t)own[0].any.sa_family : AF_INET;
-    const enum base_status status = dump(watch, family, &search, error);
+    const enum base_status status = path_watch_dump(watch, family, &search, error);
     if (status != BASE_OK)
         return status;
     const uint64_t now_ns = base_clock_now_ns();
@@ -225,7 +226,7 @@ enum base_status cluster_path_watch_sum(struct cluster_path_watch *watch, const 
     struct path_search search = {
         .own = own, .own_count = own_count, .others = others, .others_count = others_count, .sum = &found};
     const uint8_t family = own_count > 0 ? (uint8_t)own[0].any.sa_family : AF_INET;
-    const enum base_status status = dump(watch, family, &search, error);
+    const enum base_status status = path_watch_dump(watch, family, &search, error);
     if (status == BASE_OK)
         *sum = found;
     return status;

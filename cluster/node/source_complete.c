@@ -132,8 +132,8 @@ static char *missing_part(const struct folder *folder, json_int_t parts)
     return NULL;
 }
 
-static enum base_status compare(const struct folder *folder, json_int_t parts, json_int_t bytes,
-                                struct base_error *error)
+static enum base_status source_compare(const struct folder *folder, json_int_t parts, json_int_t bytes,
+                                       struct base_error *error)
 {
     if (folder->parts_taken != (uint64_t)parts) {
         char *missing = missing_part(folder, parts);
@@ -177,7 +177,7 @@ static enum base_status check_folder(struct folder *folder, uint64_t *rows, bool
     json_int_t parts, bytes, counted;
     status = parse_marker(folder, &parts, &bytes, &counted, error);
     if (status == BASE_OK)
-        status = compare(folder, parts, bytes, error);
+        status = source_compare(folder, parts, bytes, error);
     if (status == BASE_OK)
         *rows += (uint64_t)counted;
     return status;

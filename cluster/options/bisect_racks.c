@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void forget(struct cluster_bisect_request *request)
+static void racks_forget(struct cluster_bisect_request *request)
 {
     for (uint32_t i = 0; i < request->rack_count; i++) {
         free(request->rack[i].node);
@@ -16,8 +16,8 @@ static void forget(struct cluster_bisect_request *request)
     request->rack_count = 0;
 }
 
-static enum base_status add(struct cluster_bisect_request *request, const char *node, const char *rack,
-                            struct base_error *error)
+static enum base_status racks_add(struct cluster_bisect_request *request, const char *node, const char *rack,
+                                  struct base_error *error)
 {
     struct cluster_bisect_rack *grown = realloc(request->rack, (request->rack_count + 1) * sizeof *grown);
     if (!grown)
@@ -49,14 +49,14 @@ static enum base_status read_line(char *line, const char *path, uint32_t number,
         if (request->rack_count == CLUSTER_BISECT_RACKS_MAX)
             return base_error_set(error, BASE_TOO_LARGE, "--racks=%s has more than %d lines", path,
                                   CLUSTER_BISECT_RACKS_MAX);
-        return add(request, node, rack, error);
+        return racks_add(request, node, rack, error);
     }
     return BASE_OK;
 }
 
 enum base_status bisect_racks_read(const char *path, struct cluster_bisect_request *request, struct base_error *error)
 {
-    forget(request);
+    racks_forget(request);
     FILE *file = fopen(path, "r");
     if (!file)
         return base_error_set(error, BASE_NOT_FOUND, "--racks=%s cannot be read: %s", path, strerror(errno));

@@ -320,8 +320,8 @@ static void fill_defaults(struct daemon_args *args)
     args->node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
 }
 
-static enum base_status check(const struct option_reading *reading, enum daemon_command command,
-                              struct base_error *error)
+static enum base_status daemon_check(const struct option_reading *reading, enum daemon_command command,
+                                     struct base_error *error)
 {
     static const char *const needed[DAEMON_COMMANDS][4] = {{"listen", "state"}, {"name", "coordinator", "listen"}};
     for (int i = 0; needed[command][i]; i++)
@@ -368,5 +368,5 @@ enum daemon_outcome daemon_args_parse(int argc, char **argv, FILE *out, struct d
         return DAEMON_WRONG;
     if (args->help)
         return give_help(command, out, error);
-    return check(&reading, args->command, error) == BASE_OK ? DAEMON_RUN : DAEMON_WRONG;
+    return daemon_check(&reading, args->command, error) == BASE_OK ? DAEMON_RUN : DAEMON_WRONG;
 }

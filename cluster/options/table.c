@@ -71,7 +71,7 @@ static const struct option_row *find_row(const struct argp_table *table, int key
 }
 
 /* Of two values neither may win unseen. */
-static enum base_status take(struct option_reading *reading, const struct option_row *row, const char *text)
+static enum base_status table_take(struct option_reading *reading, const struct option_row *row, const char *text)
 {
     if (text && *text == '\0')
         return base_error_set(reading->error, BASE_INVALID, "--%s has an empty value: give it one, or omit the option",
@@ -119,7 +119,7 @@ static error_t read_word(int key, char *text, struct argp_state *state)
     const struct option_row *row = find_row(table, key);
     if (!row)
         return ARGP_ERR_UNKNOWN;
-    return take(table->reading, row, text) == BASE_OK ? 0 : EINVAL;
+    return table_take(table->reading, row, text) == BASE_OK ? 0 : EINVAL;
 }
 
 /* argp stopped at a word that no row reads: it names none, more than one, or lacks its value. */

@@ -100,7 +100,7 @@ enum base_status cluster_message_too_large(const struct cluster_message *message
     }
 }
 
-static bool choose(enum cluster_choice choice, bool otherwise)
+static bool message_choose(enum cluster_choice choice, bool otherwise)
 {
     return choice == CLUSTER_CHOICE_DEFAULT ? otherwise : choice == CLUSTER_CHOICE_YES;
 }
@@ -117,9 +117,10 @@ void cluster_source_apply(const struct cluster_source *source, struct shuffle_re
         relation->csv.quote = source->quote;
     memcpy(relation->csv.null_texts, source->null_texts, sizeof relation->csv.null_texts);
     relation->csv.bad_rows_max = source->bad_rows_max;
-    relation->csv.header = choose(source->header, relation->csv.header);
-    relation->csv.empty_is_null = choose(source->empty_is_null, relation->csv.empty_is_null);
-    relation->csv.quoted_empty_is_null = choose(source->quoted_empty_is_null, relation->csv.quoted_empty_is_null);
+    relation->csv.header = message_choose(source->header, relation->csv.header);
+    relation->csv.empty_is_null = message_choose(source->empty_is_null, relation->csv.empty_is_null);
+    relation->csv.quoted_empty_is_null =
+        message_choose(source->quoted_empty_is_null, relation->csv.quoted_empty_is_null);
 }
 
 int cluster_exit_code(enum base_status status)

@@ -5,7 +5,7 @@
 
 enum { MATRIX_NODES_MAX = 16, COLUMN = 14, CUTS_MAX = 40 };
 
-static const char *rate(double bits_per_second, char text[BISECT_RATE_BYTES])
+static const char *print_rate(double bits_per_second, char text[BISECT_RATE_BYTES])
 {
     bisect_rate_format(bits_per_second, text);
     return text;
@@ -47,7 +47,7 @@ static void print_matrix(const struct bisect_summary *summary, const double *mat
         fprintf(to, "  %-10.9s", name_of(summary, from));
         for (uint32_t i = 0; i < nodes; i++) {
             char text[BISECT_RATE_BYTES];
-            fprintf(to, "%*s", COLUMN, rate(matrix[(size_t)from * nodes + i], text));
+            fprintf(to, "%*s", COLUMN, print_rate(matrix[(size_t)from * nodes + i], text));
         }
         fputc('\n', to);
     }
@@ -59,17 +59,17 @@ static void print_all_to_all(const struct bisect_summary *summary, FILE *to)
     fprintf(to,
             "\nall to all: every node sends to every other at once; what all receive together\n  %s (worst %.0f ms: "
             "%s)\n",
-            rate(summary->all_to_all, a), window_ms(summary), rate(summary->all_to_all_worst, b));
+            print_rate(summary->all_to_all, a), window_ms(summary), print_rate(summary->all_to_all_worst, b));
     fprintf(to,
             "  busbw %s: what a node sends to others, of %u nodes the mean (algbw x (n-1)/n, where algbw would count "
             "its own share, too)\n",
-            rate(summary->all_to_all / summary->nodes, a), summary->nodes);
+            print_rate(summary->all_to_all / summary->nodes, a), summary->nodes);
     const struct bisect_run *run = summary->run;
     for (uint32_t i = 0; i < run->count; i++)
         for (uint32_t n = 0; run->measurement[i].kind == CLUSTER_BISECT_ALL_TO_ALL && n < summary->nodes; n++)
             fprintf(to, "  %-10.9s sends %s, receives %s\n", name_of(summary, n),
-                    rate(bisect_rate_node(run, &run->measurement[i], n, true), a),
-                    rate(bisect_rate_node(run, &run->measurement[i], n, false), b));
+                    print_rate(bisect_rate_node(run, &run->measurement[i], n, true), a),
+                    print_rate(bisect_rate_node(run, &run->measurement[i], n, false), b));
 }
 
 static void print_casts(const struct bisect_summary *summary, FILE *to)
@@ -81,8 +81,8 @@ static void print_casts(const struct bisect_summary *summary, FILE *to)
         return;
     fprintf(to, "\nincast: all others send to the node; outcast: the node sends to all others\n");
     for (uint32_t i = 0; i < summary->nodes; i++)
-        fprintf(to, "  %-10.9s incast %s, outcast %s\n", name_of(summary, i), rate(summary->incast[i], a),
-                rate(summary->outcast[i], b));
+        fprintf(to, "  %-10.9s incast %s, outcast %s\n", name_of(summary, i), print_rate(summary->incast[i], a),
+                print_rate(summary->outcast[i], b));
 }
 
 static void print_cut(const struct bisect_summary *summary, const struct bisect_cut *cut, FILE *to)
@@ -91,8 +91,8 @@ static void print_cut(const struct bisect_summary *summary, const struct bisect_
     bisect_half_words(summary->run, cut->from, 0, half[0], sizeof half[0]);
     bisect_half_words(summary->run, cut->from, 1, half[1], sizeof half[1]);
     const struct bisect_cost cost = bisect_cost(cut->from);
-    fprintf(to, "  {%s} | {%s}  %s (worst %.0f ms: %s", half[0], half[1], rate(cut->rate, a), window_ms(summary),
-            rate(cut->worst, b));
+    fprintf(to, "  {%s} | {%s}  %s (worst %.0f ms: %s", half[0], half[1], print_rate(cut->rate, a), window_ms(summary),
+            print_rate(cut->worst, b));
     if (cut->from->origin != CLUSTER_BISECT_ORIGIN_EVERY)
         fprintf(to, "; by %s", cluster_bisect_origin_word(cut->from->origin));
     if (cut->ideal > 0)
@@ -116,11 +116,11 @@ static void print_cuts(const struct bisect_summary *summary, FILE *to)
     const struct bisect_cut *least = &summary->cut[summary->minimum];
     fprintf(to, "bisection bandwidth: the smallest of these cuts\n");
     print_cut(summary, least, to);
-    fprintf(to, "median of the cuts\n  %s\n", rate(summary->median, text));
+    fprintf(to, "median of the cuts\n  %s\n", print_rate(summary->median, text));
     fprintf(to, "ideal of the smallest: twice the smaller sum of a half's link rates, times what of it is payload\n  ");
     if (least->ideal > 0)
-        fprintf(to, "%s, of %s on the links, times %u/%u at MTU %u\n", rate(least->ideal, text),
-                rate(least->links, links), summary->segment_bytes, summary->mtu + 14, summary->mtu);
+        fprintf(to, "%s, of %s on the links, times %u/%u at MTU %u\n", print_rate(least->ideal, text),
+                print_rate(least->links, links), summary->segment_bytes, summary->mtu + 14, summary->mtu);
     else
         fprintf(to, "unknown: the cards do not say their rate; --link-rate=RATE says it\n");
 }
@@ -131,17 +131,17 @@ static void print_slowest(const struct bisect_summary *summary, FILE *to)
     if (summary->slow_link < 0)
         return;
     fprintf(to, "\nslowest link  %s -> %s: %s (back: %s; median of all: ", name_of(summary, summary->slow_from),
-            name_of(summary, summary->slow_to), rate(summary->slow_link, a),
-            rate(bisect_pair_rate(summary, summary->slow_to, summary->slow_from), b));
-    fprintf(to, "%s)\n", rate(summary->pair_median, a));
+            name_of(summary, summary->slow_to), print_rate(summary->slow_link, a),
+            print_rate(bisect_pair_rate(summary, summary->slow_to, summary->slow_from), b));
+    fprintf(to, "%s)\n", print_rate(summary->pair_median, a));
     const uint32_t card = summary->slow_card;
     const char *interface = summary->run->schedule.node[card].card.interface;
     fprintf(to, "slowest NIC   %s of %s, %s: %s\n", *interface ? interface : "card", name_of(summary, card),
             summary->slow_card_sends ? "sending" : "receiving",
-            rate(summary->slow_card_sends ? summary->sends[card] : summary->receives[card], a));
+            print_rate(summary->slow_card_sends ? summary->sends[card] : summary->receives[card], a));
     const uint32_t node = summary->slow_node;
     fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its paths)\n", name_of(summary, node),
-            rate(summary->sends[node], a), rate(summary->receives[node], b));
+            print_rate(summary->sends[node], a), print_rate(summary->receives[node], b));
 }
 
 static void print_cost(const struct bisect_summary *summary, FILE *to)

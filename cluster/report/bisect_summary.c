@@ -180,7 +180,7 @@ static double best_of(const struct bisect_summary *summary, uint32_t node, bool 
 }
 
 /* What may cross both ways: in each direction the smaller of what one half sends and the other receives. */
-static double crossing(const double send[2], const double receive[2])
+static double summary_crossing(const double send[2], const double receive[2])
 {
     const double there = send[0] < receive[1] ? send[0] : receive[1];
     const double back = send[1] < receive[0] ? send[1] : receive[0];
@@ -199,9 +199,9 @@ static void judge_cut(const struct bisect_summary *summary, struct bisect_cut *c
         best_send[half] += fmax(summary->best_sends[i], 0);
         best_receive[half] += fmax(summary->best_receives[i], 0);
     }
-    cut->links = known ? crossing(send, receive) : BISECT_UNKNOWN;
-    cut->ideal = known ? crossing(send, receive) * summary->share : BISECT_UNKNOWN;
-    cut->reachable = crossing(best_send, best_receive);
+    cut->links = known ? summary_crossing(send, receive) : BISECT_UNKNOWN;
+    cut->ideal = known ? summary_crossing(send, receive) * summary->share : BISECT_UNKNOWN;
+    cut->reachable = summary_crossing(best_send, best_receive);
 }
 
 /* Of a cut that was measured again, the better counts. */

@@ -28,13 +28,13 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *to, const
 }
 
 /* The beginning of one more finding. */
-static void find(struct sentence *to)
+static void verdict_find(struct sentence *to)
 {
     say(to, to->blamed ? "; " : "");
     to->blamed = true;
 }
 
-static bool slow(double rate, double of)
+static bool verdict_slow(double rate, double of)
 {
     return rate >= 0 && of > 0 && rate < BISECT_SLOW * of;
 }
@@ -48,7 +48,7 @@ static const char *name_of(const struct bisect_summary *summary, uint32_t node)
 static bool slow_node(const struct bisect_summary *summary, uint32_t node, bool sending)
 {
     return summary->nodes > 2 && /* of two, neither is the odd one */
-           slow(sending ? summary->best_sends[node] : summary->best_receives[node], summary->best_median);
+           verdict_slow(sending ? summary->best_sends[node] : summary->best_receives[node], summary->best_median);
 }
 
 static void blame_nodes(const struct bisect_summary *summary, struct sentence *to)
@@ -61,7 +61,7 @@ static void blame_nodes(const struct bisect_summary *summary, struct sentence *t
             continue;
         bisect_rate_format(summary->best_sends[i], sends);
         bisect_rate_format(summary->best_receives[i], receives);
-        find(to);
+        verdict_find(to);
         if (sending && receiving)
             say(to, "node %s is slow: it sends %s and receives %s at best, where the median of all nodes is %s",
                 name_of(summary, i), sends, receives, median);
@@ -80,13 +80,13 @@ static void blame_ways(const struct bisect_summary *summary, struct sentence *to
     for (uint32_t from = 0; from < summary->nodes; from++)
         for (uint32_t dest = 0; dest < summary->nodes; dest++) {
             const double rate = summary->alone[(size_t)from * summary->nodes + dest];
-            if (from == dest || !slow(rate, summary->pair_median) || slow_node(summary, from, true) ||
+            if (from == dest || !verdict_slow(rate, summary->pair_median) || slow_node(summary, from, true) ||
                 slow_node(summary, dest, false) || named++ >= NAMED_MAX)
                 continue;
             char text[BISECT_RATE_BYTES], back[BISECT_RATE_BYTES];
             bisect_rate_format(rate, text);
             bisect_rate_format(bisect_pair_rate(summary, dest, from), back);
-            find(to);
+            verdict_find(to);
             say(to, "the path from %s to %s is slow: %s, the reverse path %s", name_of(summary, from),
                 name_of(summary, dest), text, back);
         }
@@ -98,7 +98,7 @@ static void blame_cut(const struct bisect_summary *summary, struct sentence *to)
         return;
     BASE_ASSERT(summary->cut && summary->minimum < summary->cut_count);
     const struct bisect_cut *cut = &summary->cut[summary->minimum];
-    if (!slow(cut->rate, cut->reachable))
+    if (!verdict_slow(cut->rate, cut->reachable))
         return;
     char half[2][160], rate[BISECT_RATE_BYTES], could[BISECT_RATE_BYTES], all[BISECT_RATE_BYTES];
     bisect_half_words(summary->run, cut->from, 0, half[0], sizeof half[0]);
@@ -106,14 +106,14 @@ static void blame_cut(const struct bisect_summary *summary, struct sentence *to)
     bisect_rate_format(cut->rate, rate);
     bisect_rate_format(cut->reachable, could);
     bisect_rate_format(summary->all_to_all, all);
-    find(to);
+    verdict_find(to);
     say(to,
         "between {%s} and {%s} the network is oversubscribed: both ways together carry %s, %.0f %% of the %s that the "
         "nodes reach in pairs (all-to-all moves %s and does not show it)",
         half[0], half[1], rate, 100 * cut->rate / cut->reachable, could, all);
 }
 
-static void praise(const struct bisect_summary *summary, struct sentence *to)
+static void verdict_praise(const struct bisect_summary *summary, struct sentence *to)
 {
     char low[BISECT_RATE_BYTES], high[BISECT_RATE_BYTES];
     const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
@@ -141,7 +141,7 @@ static void blame_processors(const struct bisect_summary *summary, struct senten
 {
     char median[BISECT_RATE_BYTES], least[BISECT_RATE_BYTES];
     bisect_rate_format(summary->pair_median, median);
-    find(to);
+    verdict_find(to);
     say(to,
         "the processors are the limit and not the network: they were %.0f %% busy, while pairs moved %s in the median",
         100 * summary->host_busy, median);
@@ -168,7 +168,7 @@ void bisect_verdict(struct bisect_summary *summary)
     }
     const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
     if (summary->processor_bound > 0.5 ||
-        (least && slow(least->rate, least->reachable) && bisect_processor_bound(summary->run, least->from))) {
+        (least && verdict_slow(least->rate, least->reachable) && bisect_processor_bound(summary->run, least->from))) {
         blame_processors(summary, &to);
     } else {
         blame_nodes(summary, &to);
@@ -176,7 +176,7 @@ void bisect_verdict(struct bisect_summary *summary)
         blame_cut(summary, &to);
     }
     if (!to.blamed)
-        praise(summary, &to);
+        verdict_praise(summary, &to);
     if (summary->run->report.report.error.status != BASE_OK || summary->run->report.kind != CLUSTER_MESSAGE_REPORT)
         say(&to, "; the measurement did not come to its end");
     say(&to, ".");

@@ -63,7 +63,7 @@ void report_format_exact(uint64_t count, char *text)
     *text = '\0';
 }
 
-static double ratio(double value, double by)
+static double report_ratio(double value, double by)
 {
     return by > 0 ? value / by : 0;
 }
@@ -136,7 +136,8 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
     report_format_seconds(cluster_seconds(report->node[slow].sum.exchange_ns), seconds);
     report_format_bytes((double)link_bytes(report, from, into), bytes);
     report_format_bytes(
-        ratio((double)link_bytes(report, from, into), cluster_seconds(report->node[from].sum.exchange_ns)), rate);
+        report_ratio((double)link_bytes(report, from, into), cluster_seconds(report->node[from].sum.exchange_ns)),
+        rate);
     fprintf(to, "slowest   node %s (%s); fullest link %s to %s (%s, %s/s)\n", report->node[slow].name, seconds,
             report->node[from].name, report->node[into].name, bytes, rate);
 }
@@ -199,9 +200,10 @@ static void print_time(const struct cluster_report *report, FILE *to)
     report_format_seconds(cluster_seconds(report->sum.cpu_user_ns), user);
     report_format_seconds(cluster_seconds(report->sum.cpu_system_ns), kernel);
     fprintf(to, "time      %s, of which moving rows %s; CPU %s user, %s kernel\n", whole, exchange, user, kernel);
-    report_format_count(ratio((double)report->sum.task.rows_scanned, cluster_seconds(report->sum.exchange_ns)), rows);
+    report_format_count(report_ratio((double)report->sum.task.rows_scanned, cluster_seconds(report->sum.exchange_ns)),
+                        rows);
     report_format_bytes((double)report->sum.bytes_sent, sent);
-    report_format_bytes(ratio((double)report->sum.bytes_sent, cluster_seconds(report->sum.exchange_ns)), rate);
+    report_format_bytes(report_ratio((double)report->sum.bytes_sent, cluster_seconds(report->sum.exchange_ns)), rate);
     fprintf(to, "rate      %s rows/s scanned; %s between nodes at %s/s\n", rows, sent, rate);
 }
 
@@ -276,7 +278,7 @@ static void print_cost(const struct cluster_report *report, FILE *to)
     fputc('\n', to);
 }
 
-static bool decided(const struct cluster_node_report *node, const char *decision)
+static bool report_decided(const struct cluster_node_report *node, const char *decision)
 {
     return node->engine_decision && strcmp(node->engine_decision, decision) == 0;
 }
@@ -289,7 +291,7 @@ static void print_decisions(const struct cluster_report *report, FILE *to)
         uint32_t alike = 0;
         bool told = !decision || !*decision;
         for (uint32_t k = 0; k < report->node_count && !told; k++)
-            if (decided(&report->node[k], decision)) {
+            if (report_decided(&report->node[k], decision)) {
                 told = k < i;
                 alike++;
             }
@@ -297,7 +299,7 @@ static void print_decisions(const struct cluster_report *report, FILE *to)
             continue;
         fputs("decision  ", to);
         for (uint32_t k = i, left = alike; alike < report->node_count && k < report->node_count; k++)
-            if (decided(&report->node[k], decision))
+            if (report_decided(&report->node[k], decision))
                 fprintf(to, "%s%s", report->node[k].name, --left > 0 ? ", " : ": ");
         fprintf(to, "%s\n", decision);
     }

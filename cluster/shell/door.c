@@ -153,7 +153,7 @@ static void bound_strangers(struct shell *shell)
 }
 
 /* Nobody can be let in, which is said once in a while. */
-static void shut(struct shell *shell, int failed)
+static void door_shut(struct shell *shell, int failed)
 {
     const uint64_t now_ns = base_clock_now_ns();
     if (shell->shut_told_ns == 0 || now_ns >= shell->shut_told_ns + SHELL_SHUT_TOLD_NS) {
@@ -199,7 +199,7 @@ void shell_door_accept(struct shell *shell)
             continue;
         if (fd < 0) {
             if (errno != EAGAIN)
-                shut(shell, errno);
+                door_shut(shell, errno);
             return;
         }
         struct shell_peer *peer = peer_open(shell, fd);

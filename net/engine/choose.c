@@ -75,8 +75,8 @@ static void choose_chunks(const struct net_traffic *traffic, const struct net_ex
     chosen->chunk_bytes = (uint32_t)base_min_u64(CHUNK_BYTES_MAX, base_max_u64(CHUNK_BYTES_MIN, POOL_BYTES / count));
 }
 
-static void describe(const struct net_traffic *traffic, const struct net_experience *experience,
-                     enum zc_verdict verdict, struct net_chosen *chosen)
+static void choose_describe(const struct net_traffic *traffic, const struct net_experience *experience,
+                            enum zc_verdict verdict, struct net_chosen *chosen)
 {
     char *why = chosen->why;
     const uint32_t message = message_bytes(traffic);
@@ -121,7 +121,7 @@ static void choose_features(const struct net_engine_choice *choice, const struct
     /* One-shot receives would take registration for receive memory, which gains nothing. */
     if ((chosen->features & NET_FEATURE_SEND_ZC) && (chosen->features & NET_FEATURE_MULTISHOT))
         chosen->features |= NET_FEATURE_REGISTERED_BUFFERS & ~missing;
-    describe(traffic, experience, verdict, chosen);
+    choose_describe(traffic, experience, verdict, chosen);
 }
 
 void net_choose(const struct net_engine_choice *choice, const struct net_traffic *traffic,

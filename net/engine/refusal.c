@@ -41,17 +41,17 @@ const char *net_uring_refusal(int os_error)
 }
 
 /* Both calls are refused by the kernel itself in other words than these. */
-static bool forbidden(long result)
+static bool refusal_forbidden(long result)
 {
     return result < 0 && (errno == EPERM || errno == EACCES || errno == ENOSYS);
 }
 
 const char *net_uring_filter(int ring_fd)
 {
-    if (forbidden(syscall(SYS_io_uring_enter, ring_fd, 0, 0, 0, NULL, 0)))
+    if (refusal_forbidden(syscall(SYS_io_uring_enter, ring_fd, 0, 0, 0, NULL, 0)))
         return "io_uring_enter is not permitted: allow it, and io_uring_register, in the seccomp profile of this "
                "container";
-    if (forbidden(syscall(SYS_io_uring_register, ring_fd, INT32_MAX, NULL, 0)))
+    if (refusal_forbidden(syscall(SYS_io_uring_register, ring_fd, INT32_MAX, NULL, 0)))
         return "io_uring_register is not permitted: allow it in the seccomp profile of this container";
     return NULL;
 }

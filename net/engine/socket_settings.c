@@ -128,7 +128,7 @@ enum base_status net_socket_settings_parse(const char *text, struct net_socket_s
     return BASE_OK;
 }
 
-static void append(char *text, const char *word, const char *value)
+static void settings_append(char *text, const char *word, const char *value)
 {
     const size_t used = strlen(text);
     snprintf(text + used, NET_SOCKET_TEXT_BYTES - used, "%s%s=%s", used ? "," : "", word, value);
@@ -138,17 +138,17 @@ void net_socket_settings_format(const struct net_socket_settings *settings, char
 {
     *text = '\0';
     if (settings->congestion[0] != '\0')
-        append(text, "congestion", settings->congestion);
+        settings_append(text, "congestion", settings->congestion);
     for (size_t i = 0; i < SIZES; i++) {
         uint32_t value;
         char digits[16];
         memcpy(&value, (const char *)settings + sizes[i].offset, sizeof value);
         snprintf(digits, sizeof digits, "%u", value);
         if (value != 0)
-            append(text, sizes[i].word, digits);
+            settings_append(text, sizes[i].word, digits);
     }
     if (settings->nagle)
-        append(text, "nodelay", "off");
+        settings_append(text, "nodelay", "off");
 }
 
 bool net_socket_settings_equal(const struct net_socket_settings *a, const struct net_socket_settings *b)

@@ -17,7 +17,7 @@ void probe_order_begin(const uint8_t *memory, bool incremental, struct probe_ord
 }
 
 /* The first buffer becomes the last. */
-static void recycle(struct probe_order *order, struct probe_order_done *done)
+static void order_recycle(struct probe_order *order, struct probe_order_done *done)
 {
     done->buffer[done->count++] = order->buffer[order->first];
     order->first = (order->first + 1) % PROBE_BUFFERS; /* its place at the end is the one it leaves */
@@ -52,7 +52,7 @@ enum probe_order_verdict probe_order_take(struct probe_order *order, uint16_t bu
         bytes -= piece;
         /* The last buffer goes on only where buffers are shared, and the kernel says so. */
         if (order->used_bytes == PROBE_BUFFER_BYTES || (bytes == 0 && !(order->incremental && more)))
-            recycle(order, done);
+            order_recycle(order, done);
     }
     return PROBE_ORDER_RIGHT;
 }

@@ -141,7 +141,7 @@ static int register_buffer_ring(struct io_uring *ring)
     return 0;
 }
 
-static int resize(struct io_uring *ring)
+static int probe_resize(struct io_uring *ring)
 {
     struct io_uring_params params = {.sq_entries = 2 * PROBE_ENTRIES, .cq_entries = 4 * PROBE_ENTRIES};
     params.flags = IORING_SETUP_CQSIZE;
@@ -194,7 +194,7 @@ TRY_ON_RING(try_registered_ring, 0, register_ring)
 TRY_ON_RING(try_registered_files, 0, register_files)
 TRY_ON_RING(try_registered_buffers, 0, register_buffers)
 TRY_ON_RING(try_buffer_ring, 0, register_buffer_ring)
-TRY_ON_RING(try_resize, PROBE_DEFER, resize)
+TRY_ON_RING(try_resize, PROBE_DEFER, probe_resize)
 TRY_ON_RING(try_wait_region, IORING_SETUP_R_DISABLED, register_wait_region)
 TRY_ON_RING(try_min_wait, 0, wait_min)
 TRY_ON_RING(try_napi, 0, register_napi)
@@ -306,7 +306,7 @@ static bool needs_uring(enum net_probe_id id)
 }
 
 /* Words for an errno that a try came back with; the state follows from it. */
-static void explain(enum net_probe_id id, int os_error, struct net_probe_result *result)
+static void probe_explain(enum net_probe_id id, int os_error, struct net_probe_result *result)
 {
     char *why = result->why;
     switch (os_error) {
@@ -369,7 +369,7 @@ static void probe_run_one(enum net_probe_id id, uint32_t *patience, struct net_p
     result->os_error = -failure;
     if (result->state != NET_PROBE_STATE_WORKS) /* it found the words itself */
         return;
-    explain(id, -failure, result);
+    probe_explain(id, -failure, result);
     const char *words = id == NET_PROBE_URING ? net_uring_refusal(-failure) : NULL;
     if (words != NULL)
         snprintf(result->why, sizeof result->why, "%s", words);

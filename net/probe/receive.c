@@ -35,14 +35,14 @@ struct stream {
 };
 
 /* Hands a buffer to the kernel, as the last one. */
-static void give(struct stream *stream, uint16_t id)
+static void receive_give(struct stream *stream, uint16_t id)
 {
     io_uring_buf_ring_add(stream->buffers, stream->memory + (size_t)id * PROBE_BUFFER_BYTES, PROBE_BUFFER_BYTES, id,
                           io_uring_buf_ring_mask(PROBE_BUFFERS), 0);
     io_uring_buf_ring_advance(stream->buffers, 1);
 }
 
-static int consume(struct stream *stream, const struct io_uring_cqe *cqe, struct net_probe_result *result)
+static int receive_consume(struct stream *stream, const struct io_uring_cqe *cqe, struct net_probe_result *result)
 {
     struct probe_order *order = &stream->order;
     struct probe_order_done done;
@@ -61,7 +61,7 @@ static int consume(struct stream *stream, const struct io_uring_cqe *cqe, struct
         return probe_broken(result, "received more bytes than the buffers hold");
     }
     for (uint32_t i = 0; i < done.count; i++)
-        give(stream, done.buffer[i]);
+        receive_give(stream, done.buffer[i]);
     return 0;
 }
 
@@ -83,7 +83,7 @@ static void send_some(struct stream *stream)
     (void)shutdown(stream->ends[0], SHUT_WR);
 }
 
-static void arm(struct stream *stream)
+static void receive_arm(struct stream *stream)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&stream->ring);
     io_uring_prep_recv_multishot(sqe, stream->ends[1], NULL, 0, 0);
@@ -95,7 +95,7 @@ static void arm(struct stream *stream)
 }
 
 /* Takes one completion. */
-static int take(struct stream *stream, const struct io_uring_cqe *cqe, struct net_probe_result *result)
+static int receive_take(struct stream *stream, const struct io_uring_cqe *cqe, struct net_probe_result *result)
 {
     if (!(cqe->flags & IORING_CQE_F_MORE))
         stream->armed = false;
@@ -107,10 +107,10 @@ static int take(struct stream *stream, const struct io_uring_cqe *cqe, struct ne
         stream->ended = true;
         return 0;
     }
-    return consume(stream, cqe, result);
+    return receive_consume(stream, cqe, result);
 }
 
-static int run(struct stream *stream, struct net_probe_result *result)
+static int receive_run(struct stream *stream, struct net_probe_result *result)
 {
     const uint64_t deadline_ns = base_clock_now_ns() + PROBE_LIMIT_NS;
     while (!stream->ended) {
@@ -118,11 +118,11 @@ static int run(struct stream *stream, struct net_probe_result *result)
         if (stream->sent_bytes < STREAM_BYTES)
             send_some(stream);
         if (!stream->armed)
-            arm(stream);
+            receive_arm(stream);
         int failure = probe_wait(&stream->ring, deadline_ns, &cqe);
         if (failure != 0)
             return failure;
-        failure = take(stream, cqe, result);
+        failure = receive_take(stream, cqe, result);
         io_uring_cqe_seen(&stream->ring, cqe);
         if (failure != 0)
             return failure;
@@ -136,7 +136,7 @@ static int run(struct stream *stream, struct net_probe_result *result)
 }
 
 /* Waits for the last completion, so that the kernel holds none of the memory. */
-static void join(struct stream *stream)
+static void receive_join(struct stream *stream)
 {
     const uint64_t deadline_ns = base_clock_now_ns() + PROBE_LIMIT_NS;
     struct io_uring_cqe *cqe;
@@ -158,9 +158,9 @@ static int run_with_buffers(struct stream *stream, struct net_probe_result *resu
         return failure;
     probe_order_begin(stream->memory, stream->incremental, &stream->order);
     for (uint32_t id = 0; id < PROBE_BUFFERS; id++)
-        give(stream, (uint16_t)id);
-    failure = run(stream, result);
-    join(stream);
+        receive_give(stream, (uint16_t)id);
+    failure = receive_run(stream, result);
+    receive_join(stream);
     (void)io_uring_free_buf_ring(&stream->ring, stream->buffers, PROBE_BUFFERS, 0);
     return failure;
 }

@@ -19,7 +19,7 @@ enum { SEND_BYTES = 64 << 10 };
 enum send_kind { SEND_PLAIN, SEND_FIXED, SEND_VECTOR };
 
 /* Reads until bytes have come, so that the sender's buffer is let go of. */
-static int drain(int fd, size_t bytes)
+static int send_drain(int fd, size_t bytes)
 {
     static uint8_t sink[SEND_BYTES];
     const uint64_t deadline_ns = base_clock_now_ns() + PROBE_LIMIT_NS;
@@ -55,7 +55,7 @@ static int await_send(struct io_uring *ring, int receiver, bool *held, struct ne
     *held = cqe->flags & IORING_CQE_F_MORE;
     io_uring_cqe_seen(ring, cqe);
     if (sent > 0) {
-        failure = drain(receiver, (size_t)sent);
+        failure = send_drain(receiver, (size_t)sent);
         if (failure != 0)
             return failure;
     }
@@ -72,8 +72,8 @@ static int await_send(struct io_uring *ring, int receiver, bool *held, struct ne
     return sent < 0 ? sent : sent == 0 ? -EPIPE : failure;
 }
 
-static int stage(struct io_uring *ring, enum send_kind kind, int fd, uint8_t *memory, struct iovec segments[2],
-                 struct msghdr *message)
+static int send_stage(struct io_uring *ring, enum send_kind kind, int fd, uint8_t *memory, struct iovec segments[2],
+                      struct msghdr *message)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
     int failure = 0;
@@ -115,7 +115,7 @@ static int try_send(enum send_kind kind, struct net_probe_result *result)
     failure = probe_pair(ends, result);
     if (failure != 0)
         goto close_ring;
-    failure = stage(&ring, kind, ends[0], memory, segments, &message);
+    failure = send_stage(&ring, kind, ends[0], memory, segments, &message);
     if (failure == 0)
         failure = await_send(&ring, ends[1], &held, result);
     close(ends[0]);
@@ -188,7 +188,7 @@ int probe_msg_zerocopy(struct net_probe_result *result)
         goto close_ends;
     }
     const ssize_t sent = send(ends[0], memory, SEND_BYTES, MSG_ZEROCOPY | MSG_NOSIGNAL | MSG_DONTWAIT);
-    failure = sent < 0 ? -errno : drain(ends[1], (size_t)sent);
+    failure = sent < 0 ? -errno : send_drain(ends[1], (size_t)sent);
     if (failure == 0)
         failure = await_notification(ends[0], result);
     held = sent >= 0 && failure != 0;

@@ -83,8 +83,8 @@ static enum base_status read_text(int fd, const char *path, char *text, size_t *
     return BASE_OK;
 }
 
-static enum base_status parse(const char *path, const char *text, size_t count, struct net_key **key,
-                              struct base_error *error)
+static enum base_status key_parse(const char *path, const char *text, size_t count, struct net_key **key,
+                                  struct base_error *error)
 {
     uint8_t bytes[NET_KEY_BYTES];
     size_t parsed = 0;
@@ -118,7 +118,7 @@ enum base_status net_key_read(const char *path, struct net_key **key, struct bas
     if (status == BASE_OK)
         status = read_text(fd, path, text, &count, error);
     if (status == BASE_OK)
-        status = parse(path, text, count, key, error);
+        status = key_parse(path, text, count, key, error);
     close(fd);
     sodium_memzero(text, sizeof text);
     return status;

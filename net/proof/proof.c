@@ -66,7 +66,7 @@ static struct proof_message message_make(enum proof_kind kind, enum net_proof_pu
         .magic = NET_PROOF_MAGIC, .version = NET_PROOF_VERSION, .kind = (uint8_t)kind, .purpose = (uint8_t)purpose};
 }
 
-static void say(struct net_proof *proof, const struct proof_message *message)
+static void proof_say(struct net_proof *proof, const struct proof_message *message)
 {
     BASE_ASSERT(proof->out_bytes + sizeof *message <= sizeof proof->out);
     memcpy(proof->out + proof->out_bytes, message, sizeof *message);
@@ -81,7 +81,7 @@ void net_proof_refuse(enum net_proof_purpose purpose, uint8_t refusal[NET_PROOF_
 }
 
 /* The peer is told where it can understand it. */
-static void fail(struct net_proof *proof, enum net_proof_why why, bool tell)
+static void proof_fail(struct net_proof *proof, enum net_proof_why why, bool tell)
 {
     proof->state = NET_PROOF_FAILED;
     proof->why = why;
@@ -89,7 +89,7 @@ static void fail(struct net_proof *proof, enum net_proof_why why, bool tell)
         return;
     struct proof_message message = message_make(PROOF_REFUSAL, proof->purpose);
     message.reason = (uint8_t)why;
-    say(proof, &message);
+    proof_say(proof, &message);
 }
 
 /* Steps: a message of the kind that the state waits for. */
@@ -100,7 +100,7 @@ static void on_challenge(struct net_proof *proof, const struct proof_message *me
     struct proof_message answer = message_make(PROOF_ANSWER, proof->purpose);
     memcpy(answer.nonce, proof->nonce[NET_PROOF_CALLEE], NET_KEY_NONCE_BYTES);
     proof_mac(proof, NET_PROOF_CALLEE, answer.mac);
-    say(proof, &answer);
+    proof_say(proof, &answer);
     proof->state = NET_PROOF_ANSWERED;
 }
 
@@ -108,12 +108,12 @@ static void on_answer(struct net_proof *proof, const struct proof_message *messa
 {
     memcpy(proof->nonce[NET_PROOF_CALLEE], message->nonce, NET_KEY_NONCE_BYTES);
     if (!peer_proves(proof, message)) {
-        fail(proof, NET_PROOF_WHY_OTHER_KEY, true);
+        proof_fail(proof, NET_PROOF_WHY_OTHER_KEY, true);
         return;
     }
     struct proof_message answer = message_make(PROOF_PROOF, proof->purpose);
     proof_mac(proof, NET_PROOF_CALLER, answer.mac);
-    say(proof, &answer);
+    proof_say(proof, &answer);
     proof->state = NET_PROOF_PROVED;
 }
 
@@ -122,13 +122,13 @@ static void on_proof(struct net_proof *proof, const struct proof_message *messag
     if (peer_proves(proof, message))
         proof->state = NET_PROOF_PROVED;
     else
-        fail(proof, NET_PROOF_WHY_OTHER_KEY, true);
+        proof_fail(proof, NET_PROOF_WHY_OTHER_KEY, true);
 }
 
 static void on_refusal(struct net_proof *proof, const struct proof_message *message)
 {
     const bool known = message->reason > NET_PROOF_WHY_NOTHING && message->reason < NET_PROOF_WHYS;
-    fail(proof, known ? (enum net_proof_why)message->reason : NET_PROOF_WHY_NONSENSE, false);
+    proof_fail(proof, known ? (enum net_proof_why)message->reason : NET_PROOF_WHY_NONSENSE, false);
 }
 
 typedef void proof_step(struct net_proof *proof, const struct proof_message *message);
@@ -146,9 +146,9 @@ static bool beginning_fits(struct net_proof *proof)
     const uint32_t magic = NET_PROOF_MAGIC;
     const uint32_t count = proof->in_bytes < sizeof magic ? proof->in_bytes : (uint32_t)sizeof magic;
     if (memcmp(proof->in, &magic, count) != 0)
-        fail(proof, proof->state == NET_PROOF_ANSWERED ? NET_PROOF_WHY_NONSENSE : NET_PROOF_WHY_NO_KEY, false);
+        proof_fail(proof, proof->state == NET_PROOF_ANSWERED ? NET_PROOF_WHY_NONSENSE : NET_PROOF_WHY_NO_KEY, false);
     else if (proof->in_bytes >= PROOF_HEAD_BYTES && proof->in[4] != NET_PROOF_VERSION)
-        fail(proof, NET_PROOF_WHY_VERSION, true);
+        proof_fail(proof, NET_PROOF_WHY_VERSION, true);
     return proof->state != NET_PROOF_FAILED;
 }
 
@@ -159,9 +159,9 @@ static void message_come(struct net_proof *proof)
     proof->in_bytes = 0;
     proof_step *const step = message.kind < PROOF_KINDS ? steps[proof->state][message.kind] : NULL;
     if (!step)
-        fail(proof, NET_PROOF_WHY_NONSENSE, false);
+        proof_fail(proof, NET_PROOF_WHY_NONSENSE, false);
     else if (message.purpose != proof->purpose)
-        fail(proof, NET_PROOF_WHY_PURPOSE, message.kind != PROOF_REFUSAL);
+        proof_fail(proof, NET_PROOF_WHY_PURPOSE, message.kind != PROOF_REFUSAL);
     else
         step(proof, &message);
 }
@@ -178,7 +178,7 @@ void net_proof_open(struct net_proof *proof, const struct net_key *key, enum net
         return;
     struct proof_message challenge = message_make(PROOF_CHALLENGE, purpose);
     memcpy(challenge.nonce, nonce, NET_KEY_NONCE_BYTES);
-    say(proof, &challenge);
+    proof_say(proof, &challenge);
 }
 
 size_t net_proof_take(struct net_proof *proof, const uint8_t *bytes, size_t count)

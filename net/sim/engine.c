@@ -101,7 +101,7 @@ void net_sim_ready_withdraw(struct sim_socket *socket)
 }
 
 /* What an event changes happens when the caller gets it, not when it is ready: until then buffers are the engine's. */
-static void deliver(struct sim_engine *engine, struct net_event *to)
+static void sim_engine_deliver(struct sim_engine *engine, struct net_event *to)
 {
     *to = engine->ready[engine->ready_head];
     engine->ready_head = (engine->ready_head + 1) % engine->ready_capacity;
@@ -172,7 +172,7 @@ static uint32_t sim_poll(struct net_engine *base, struct net_event *events, uint
     /* A wake keeps its place. */
     uint32_t room = max - (atomic_load_explicit(&engine->woken, memory_order_relaxed) ? 1 : 0);
     for (; take && count < room; take--)
-        deliver(engine, &events[count++]);
+        sim_engine_deliver(engine, &events[count++]);
     if (count < max)
         count += deliver_wake(engine, &events[count]);
     return count;

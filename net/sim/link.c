@@ -54,7 +54,7 @@ void net_sim_pipe_take(struct sim_pipe *pipe, uint8_t *bytes, uint32_t count)
     pipe->used -= count;
 }
 
-static void nudge(struct sim_link *link, uint32_t side)
+static void sim_link_nudge(struct sim_link *link, uint32_t side)
 {
     if (link->ends[side])
         net_sim_socket_nudge(link->ends[side]);
@@ -68,7 +68,7 @@ void net_sim_link_break(struct sim_link *link, uint32_t side)
     /* Bytes that came before RST may still be read, or not: kernels differ, and so does the moment. */
     if (base_random_chance(&link->world->random, 1, 2))
         link->pipes[side].used = 0;
-    nudge(link, side);
+    sim_link_nudge(link, side);
 }
 
 void net_sim_link_leave(struct sim_link *link, uint32_t side, bool abort)
@@ -86,7 +86,7 @@ void net_sim_link_leave(struct sim_link *link, uint32_t side, bool abort)
         net_sim_link_break(link, !side);
     } else if (!link->broken[side]) {
         link->pipes[!side].ended = true;
-        nudge(link, !side);
+        sim_link_nudge(link, !side);
     }
 }
 

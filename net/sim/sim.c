@@ -99,7 +99,7 @@ void net_sim_stage(struct sim_engine *engine, struct sim_due *due, void (*fire)(
     TAILQ_INSERT_TAIL(&engine->staged, due, staged);
 }
 
-static void unstage(struct sim_due *due)
+static void sim_unstage(struct sim_due *due)
 {
     TAILQ_REMOVE(&due->staged_by->staged, due, staged);
     due->staged_by = NULL;
@@ -109,7 +109,7 @@ void net_sim_stage_flush(struct sim_engine *engine)
 {
     struct sim_due *due;
     while ((due = TAILQ_FIRST(&engine->staged))) {
-        unstage(due);
+        sim_unstage(due);
         net_sim_schedule(engine->world, due, due->fire);
     }
 }
@@ -117,7 +117,7 @@ void net_sim_stage_flush(struct sim_engine *engine)
 void net_sim_cancel(struct net_sim_world *world, struct sim_due *due)
 {
     if (due->staged_by)
-        unstage(due);
+        sim_unstage(due);
     if (!due->slot)
         return;
     uint32_t place = due->slot - 1;

@@ -57,7 +57,7 @@ static enum base_status slot_check(const struct sim_engine *engine, struct base_
                           engine->number, engine->config.sockets_max);
 }
 
-static void attach(struct sim_socket *socket, struct sim_link *link, uint32_t side)
+static void sim_socket_attach(struct sim_socket *socket, struct sim_link *link, uint32_t side)
 {
     socket->link = link;
     socket->side = side;
@@ -79,7 +79,7 @@ static void accept_step(struct sim_due *due)
     if (slot_check(engine, NULL) == BASE_OK)
         socket = socket_make(engine, SIM_SOCKET_OPEN, NULL);
     if (socket) {
-        attach(socket, link, 1);
+        sim_socket_attach(socket, link, 1);
         net_sim_ready_socket(listener, NET_EVENT_ACCEPTED, 0)->accepted = &socket->base;
     } else {
         net_sim_link_leave(link, 1, false); /* as the real engines: accepted, then dropped */
@@ -113,7 +113,7 @@ static enum base_status adopt_end(struct sim_engine *engine, struct sim_link *li
         net_sim_link_leave(link, side, false);
         return status;
     }
-    attach(made, link, side);
+    sim_socket_attach(made, link, side);
     *socket = &made->base;
     return BASE_OK;
 }
@@ -221,7 +221,7 @@ enum base_status net_sim_connect(struct net_engine *base, const struct net_addre
         return socket_error_no_memory(error);
     }
     made->to = *address;
-    attach(made, link, 0);
+    sim_socket_attach(made, link, 0);
     net_sim_stage(engine, &made->connect, connect_step);
     if (deadline_ns != NET_WAIT_FOREVER)
         net_sim_schedule_at(engine->world, &made->deadline, deadline_ns, connect_deadline);

@@ -64,7 +64,7 @@ static inline void begin_field(struct record *record, size_t at)
     record->quoted = record->inside = record->doubled = false;
 }
 
-static enum csv_result fail(struct csv_split *split, const struct record *record, size_t at, enum csv_result result)
+static enum csv_result csv_fail(struct csv_split *split, const struct record *record, size_t at, enum csv_result result)
 {
     split->error_at = at;
     split->error_lines = result == CSV_QUOTE_OPEN    ? record->open_lines
@@ -79,11 +79,11 @@ static inline enum csv_result open_or_close_quote(struct csv_split *split, struc
 {
     if (!record->quoted) {
         if (at != record->field_begin)
-            return fail(split, record, at, CSV_QUOTE_INSIDE);
+            return csv_fail(split, record, at, CSV_QUOTE_INSIDE);
         record->quoted = record->inside = true;
         record->open_lines = record->lines;
     } else if (!record->inside) {
-        return fail(split, record, record->close + 1, CSV_TEXT_BEHIND_QUOTE);
+        return csv_fail(split, record, record->close + 1, CSV_TEXT_BEHIND_QUOTE);
     } else if (at + 1 < cursor->bytes && cursor->data[at + 1] == split->quote) {
         record->doubled = true;
         next_special(cursor);
@@ -100,12 +100,12 @@ static inline enum csv_result end_field(struct csv_split *split, struct record *
     size_t from = record->field_begin, to = at;
     if (record->quoted) {
         if (record->close + 1 != to)
-            return fail(split, record, record->close + 1, CSV_TEXT_BEHIND_QUOTE);
+            return csv_fail(split, record, record->close + 1, CSV_TEXT_BEHIND_QUOTE);
         from++;
         to--;
     }
     if (record->column >= split->columns) /* when tolerant, reported at the record's end */
-        return split->tolerant ? CSV_OK : fail(split, record, record->begin, CSV_FIELD_COUNT);
+        return split->tolerant ? CSV_OK : csv_fail(split, record, record->begin, CSV_FIELD_COUNT);
     const uint32_t target = split->target == NULL ? record->column : split->target[record->column];
     if (target != CSV_SKIP)
         split->field[target * split->field_stride + split->rows] = (struct csv_field){
@@ -125,14 +125,14 @@ static inline enum csv_result end_record(struct csv_split *split, struct record 
         if (last && !final) /* of a compressed file the end shows only at the next read */
             return CSV_MORE;
         record->begin = next;
-        return last ? CSV_OK : fail(split, record, at, CSV_EMPTY_LINE);
+        return last ? CSV_OK : csv_fail(split, record, at, CSV_EMPTY_LINE);
     }
     const enum csv_result result = end_field(split, record, data, at);
     if (result != CSV_OK)
         return result;
     split->last_fields = record->column + 1;
     const bool bad = split->last_fields != split->columns && !split->any_count;
-    const enum csv_result counted = bad ? fail(split, record, record->begin, CSV_FIELD_COUNT) : CSV_OK;
+    const enum csv_result counted = bad ? csv_fail(split, record, record->begin, CSV_FIELD_COUNT) : CSV_OK;
     split->rows += !bad;
     record->begin = next;
     return counted;
@@ -154,7 +154,7 @@ static inline enum csv_result split_record(struct csv_split *split, struct recor
             if (!final)
                 return CSV_MORE;
             if (record->inside)
-                return fail(split, record, record->field_begin, CSV_QUOTE_OPEN);
+                return csv_fail(split, record, record->field_begin, CSV_QUOTE_OPEN);
             return end_record(split, record, data, at, at, true, true);
         }
         if (data[at] == quote) {

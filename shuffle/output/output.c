@@ -191,7 +191,7 @@ static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const 
 
 /* Buffers -------------------------------------------------------------------------------------------------------- */
 
-static void fail(struct shuffle_output *output, enum base_status status, int os_error)
+static void output_fail(struct shuffle_output *output, enum base_status status, int os_error)
 {
     if (output->failure.status != BASE_OK)
         return;
@@ -203,7 +203,7 @@ static void fail(struct shuffle_output *output, enum base_status status, int os_
                        base_status_words(status));
 }
 
-static enum base_status failure(const struct shuffle_output *output, struct base_error *error)
+static enum base_status output_failure(const struct shuffle_output *output, struct base_error *error)
 {
     if (output->failure.status != BASE_OK && error != NULL)
         *error = output->failure;
@@ -214,7 +214,7 @@ static enum base_status failure(const struct shuffle_output *output, struct base
 static enum base_status busy_or_failed(const struct shuffle_output *output, enum base_status status,
                                        struct base_error *error)
 {
-    return status == BASE_BUSY && output->failure.status != BASE_OK ? failure(output, error) : status;
+    return status == BASE_BUSY && output->failure.status != BASE_OK ? output_failure(output, error) : status;
 }
 
 static void submit_sealed(struct shuffle_output *output)
@@ -234,7 +234,7 @@ static void submit_sealed(struct shuffle_output *output)
         if (status == BASE_BUSY)
             return;
         if (status != BASE_OK) {
-            fail(output, status, 0);
+            output_fail(output, status, 0);
             return;
         }
         buffer->state = BUFFER_WRITING;
@@ -242,7 +242,7 @@ static void submit_sealed(struct shuffle_output *output)
     }
 }
 
-static void seal(struct shuffle_output *output)
+static void output_seal(struct shuffle_output *output)
 {
     struct output_buffer *buffer = output->filling;
     output->filling = NULL;
@@ -263,7 +263,7 @@ static bool make_room(struct shuffle_output *output, uint64_t bytes)
 {
     if (output->filling != NULL && output->config.buffer_bytes - output->filling->used >= bytes)
         return true;
-    seal(output);
+    output_seal(output);
     for (uint32_t i = 0; i < output->buffer_count; i++) {
         if (output->buffer[i].state == BUFFER_FREE) {
             output->filling = &output->buffer[i];
@@ -301,7 +301,7 @@ static uint64_t bound_of(const struct shuffle_output *output, const uint8_t *con
                                                      : output->encoder.bound_bytes;
 }
 
-static size_t encode(const struct shuffle_output *output, const uint8_t *const row[2], uint8_t *to)
+static size_t output_encode(const struct shuffle_output *output, const uint8_t *const row[2], uint8_t *to)
 {
     return output->config.kind == SHUFFLE_OUTPUT_CSV ? shuffle_output_csv_encode(&output->encoder, row, to)
                                                      : shuffle_output_fixed_encode(&output->encoder, row, to);
@@ -316,7 +316,7 @@ static enum base_status place_row(struct shuffle_output *output, const uint8_t *
     if (bound <= output->config.buffer_bytes) {
         if (!make_room(output, bound))
             return BASE_BUSY;
-        const size_t bytes = encode(output, row, output->filling->data + output->filling->used);
+        const size_t bytes = output_encode(output, row, output->filling->data + output->filling->used);
         output->filling->used += (uint32_t)bytes;
         output->bytes += bytes;
         return BASE_OK;
@@ -324,7 +324,7 @@ static enum base_status place_row(struct shuffle_output *output, const uint8_t *
     const enum base_status status = scratch_reserve(output, &output->spill, bound, error);
     if (status != BASE_OK)
         return status;
-    const size_t bytes = encode(output, row, output->spill.data);
+    const size_t bytes = output_encode(output, row, output->spill.data);
     if (bytes > SHUFFLE_ROW_BYTES_MAX)
         return base_error_set(
             error, BASE_TOO_LARGE,
@@ -343,7 +343,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
                                       struct base_error *error)
 {
     BASE_ASSERT(output->sync == SYNC_NOT_YET);
-    enum base_status status = failure(output, error);
+    enum base_status status = output_failure(output, error);
     if (status != BASE_OK)
         return status;
     *taken += count_plain(output, left + *taken, right != NULL ? right + *taken : NULL, count - *taken);
@@ -363,18 +363,18 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
         output->checksum += row_checksum(output, row);
         output->rows++;
     }
-    return failure(output, error);
+    return output_failure(output, error);
 }
 
 enum base_status shuffle_output_finish(struct shuffle_output *output, struct base_error *error)
 {
-    const enum base_status status = failure(output, error);
+    const enum base_status status = output_failure(output, error);
     if (status != BASE_OK || output->config.kind == SHUFFLE_OUTPUT_COUNT || output->sync == SYNC_DONE)
         return status;
     submit_sealed(output);
     if (!drain_spill(output))
         return busy_or_failed(output, BASE_BUSY, error);
-    seal(output);
+    output_seal(output);
     for (uint32_t i = 0; i < output->buffer_count; i++)
         if (output->buffer[i].state != BUFFER_FREE)
             return busy_or_failed(output, BASE_BUSY, error);
@@ -387,8 +387,8 @@ enum base_status shuffle_output_finish(struct shuffle_output *output, struct bas
         output->sync = SYNC_RUNNING;
         output->in_flight++;
     } else if (submitted != BASE_BUSY) {
-        fail(output, submitted, 0);
-        return failure(output, error);
+        output_fail(output, submitted, 0);
+        return output_failure(output, error);
     }
     return BASE_BUSY;
 }
@@ -398,7 +398,7 @@ void shuffle_output_event(struct shuffle_output *output, const struct net_event 
     BASE_ASSERT(output->in_flight > 0);
     output->in_flight--;
     if (event->status != BASE_OK)
-        fail(output, event->status, event->os_error);
+        output_fail(output, event->status, event->os_error);
     if (event->file == &output->sync_op) {
         output->sync = SYNC_DONE;
         return;

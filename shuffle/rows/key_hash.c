@@ -2,8 +2,8 @@
  * mixed into the hashes. The gathering loops differ by type and by where the values lie (in a column, or in rows
  * somewhere); the mixing loops are the same for all, run over plain arrays and are what a compiler vectorises.
  *
- * One part: hash = mix(value). Several: hash = mix(hash so far * odd + value), so that order counts, and each part of
- * variable length is digested on its own, so that ("a","bc") and ("ab","c") differ.
+ * One part: hash = hash_mix(value). Several: hash = hash_mix(hash so far * odd + value), so that order counts, and each
+ * part of variable length is digested on its own, so that ("a","bc") and ("ab","c") differ.
  *
  * mix is "moremur" (Evensen 2020), a bijection of two multiplications and three shifts with good avalanche in all bits:
  * the partition takes the top bits, the tag the middle, the directory the low ones. Strings take XXH3. */
@@ -19,7 +19,7 @@ enum { BLOCK_ROWS = 256 };
 #define MIX_SEED UINT64_C(0x9e3779b97f4a7c15)
 #define COMBINE_FACTOR UINT64_C(0xd1342543de82ef95)
 
-static inline uint64_t mix(uint64_t x)
+static inline uint64_t hash_mix(uint64_t x)
 {
     x ^= x >> 27;
     x *= UINT64_C(0x3c79ac492ba7b653);
@@ -112,7 +112,7 @@ static void gather_decimals(const struct shuffle_slot *slot, const struct source
     for (uint32_t i = 0; i < count; i++) {
         const struct key_decimal x = key_decimal(slot, value_at(source, i));
         const uint64_t high = (uint64_t)(x.magnitude >> 64) * 2 + x.negative;
-        value[i] = (uint64_t)x.magnitude + mix(high * COMBINE_FACTOR + (uint64_t)(int64_t)x.scale);
+        value[i] = (uint64_t)x.magnitude + hash_mix(high * COMBINE_FACTOR + (uint64_t)(int64_t)x.scale);
     }
 }
 
@@ -139,8 +139,8 @@ static void gather_bytes(const struct shuffle_layout *layout, uint32_t column, c
     }
 }
 
-static void gather(enum shuffle_key_class class, const struct shuffle_layout *layout, uint32_t column,
-                   const struct source *source, uint32_t count, uint64_t *value)
+static void hash_gather(enum shuffle_key_class class, const struct shuffle_layout *layout, uint32_t column,
+                        const struct source *source, uint32_t count, uint64_t *value)
 {
     const struct shuffle_slot *slot = &layout->slot[column];
     switch (class) {
@@ -165,13 +165,13 @@ static void gather(enum shuffle_key_class class, const struct shuffle_layout *la
 static void mix_all(uint64_t *hash, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        hash[i] = mix(hash[i] + MIX_SEED);
+        hash[i] = hash_mix(hash[i] + MIX_SEED);
 }
 
 static void combine_all(uint64_t *restrict hash, const uint64_t *restrict value, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        hash[i] = mix(hash[i] * COMBINE_FACTOR + value[i]);
+        hash[i] = hash_mix(hash[i] * COMBINE_FACTOR + value[i]);
 }
 
 /* Brings part number `number` of the key, whose values are at source, into the hashes. count <= BLOCK_ROWS. */
@@ -181,11 +181,11 @@ static void hash_part(const struct shuffle_key *key, uint32_t number, const stru
     const struct shuffle_key_part *part = &key->part[number];
     if (number > 0) {
         uint64_t value[BLOCK_ROWS];
-        gather(part->class, layout, part->column, source, count, value);
+        hash_gather(part->class, layout, part->column, source, count, value);
         combine_all(hash, value, count);
         return;
     }
-    gather(part->class, layout, part->column, source, count, hash);
+    hash_gather(part->class, layout, part->column, source, count, hash);
     if (part->class != SHUFFLE_KEY_BYTES)
         mix_all(hash, count);
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The place of a row among those kept, or NULL. */
-static struct shuffle_reject *place(struct shuffle_rejects *rejects, uint64_t morsel, uint64_t line)
+static struct shuffle_reject *reject_place(struct shuffle_rejects *rejects, uint64_t morsel, uint64_t line)
 {
     uint32_t at = rejects->kept;
     while (at > 0 && (morsel < rejects->reject[at - 1].morsel ||
@@ -22,7 +22,7 @@ struct shuffle_reject *shuffle_rejects_add(struct shuffle_rejects *rejects, uint
                                            uint64_t line)
 {
     rejects->count++;
-    struct shuffle_reject *at = place(rejects, morsel, line);
+    struct shuffle_reject *at = reject_place(rejects, morsel, line);
     if (at != NULL)
         *at = (struct shuffle_reject){.morsel = morsel, .line = line, .file = file};
     return at;
@@ -32,7 +32,7 @@ void shuffle_rejects_merge(struct shuffle_rejects *rejects, const struct shuffle
 {
     rejects->count += from->count;
     for (uint32_t i = 0; i < from->kept; i++) {
-        struct shuffle_reject *at = place(rejects, from->reject[i].morsel, from->reject[i].line);
+        struct shuffle_reject *at = reject_place(rejects, from->reject[i].morsel, from->reject[i].line);
         if (at == NULL)
             return;
         *at = from->reject[i];

@@ -147,7 +147,7 @@ struct spelled {
 enum { EXPONENT_LARGE = 100000000 };
 _Static_assert(EXPONENT_LARGE > SHUFFLE_ROW_BYTES_MAX, "a field has fewer digits");
 
-static bool spell(const uint8_t *text, size_t bytes, struct spelled *number)
+static bool value_spell(const uint8_t *text, size_t bytes, struct spelled *number)
 {
     size_t i = 0;
     *number = (struct spelled){0};
@@ -212,7 +212,7 @@ static const char *convert_slowly(const uint8_t *text, size_t bytes, const struc
 static const char *parse_float64(const uint8_t *text, size_t bytes, uint8_t *to)
 {
     struct spelled number;
-    if (!spell(text, bytes, &number))
+    if (!value_spell(text, bytes, &number))
         return "is not a number";
     double value;
     const char *words = NULL;
@@ -232,7 +232,7 @@ static const char *parse_float64(const uint8_t *text, size_t bytes, uint8_t *to)
 static const char *parse_float32(const uint8_t *text, size_t bytes, uint8_t *to)
 {
     struct spelled number;
-    if (!spell(text, bytes, &number))
+    if (!value_spell(text, bytes, &number))
         return "is not a number";
     float value;
     const char *words = NULL;

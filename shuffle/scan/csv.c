@@ -168,7 +168,7 @@ static enum base_status next_block(struct csv_scan *csv, struct base_error *erro
     return BASE_OK;
 }
 
-static void advance(struct csv_scan *csv, size_t bytes, uint64_t lines)
+static void csv_scan_advance(struct csv_scan *csv, size_t bytes, uint64_t lines)
 {
     csv->at += bytes;
     csv->left -= bytes;
@@ -186,7 +186,7 @@ static bool morsel_over(const struct csv_scan *csv)
 static void start_at_file(struct csv_scan *csv)
 {
     if (csv->left >= 3 && memcmp(csv->at, "\xef\xbb\xbf", 3) == 0) {
-        advance(csv, 3, 0);
+        csv_scan_advance(csv, 3, 0);
         csv->morsel.end = base_max_u64(csv->morsel.end, 4); /* the mark is part of the first record */
     }
     csv->open = false;
@@ -198,10 +198,10 @@ static void start_within_file(struct csv_scan *csv)
 {
     csv->open = csv->morsel.quote_open;
     csv->phase = *csv->at == '\n' && !csv->open ? CSV_PHASE_RECORDS : CSV_PHASE_SKIP;
-    advance(csv, 1, 0);
+    csv_scan_advance(csv, 1, 0);
 }
 
-static enum base_status start(struct csv_scan *csv, struct base_error *error)
+static enum base_status csv_scan_start(struct csv_scan *csv, struct base_error *error)
 {
     const enum base_status status = next_block(csv, error);
     if (status != BASE_OK)
@@ -213,7 +213,7 @@ static enum base_status start(struct csv_scan *csv, struct base_error *error)
     return BASE_OK;
 }
 
-static enum base_status skip(struct csv_scan *csv, struct base_error *error)
+static enum base_status csv_scan_skip(struct csv_scan *csv, struct base_error *error)
 {
     if (morsel_over(csv)) {
         csv->phase = CSV_PHASE_DONE;
@@ -226,7 +226,7 @@ static enum base_status skip(struct csv_scan *csv, struct base_error *error)
     const size_t skipped = end != 0 ? end : within;
     uint64_t quotes = 0, lines = 0;
     shuffle_csv_count(csv->split.quote, csv->at, skipped, &quotes, &lines);
-    advance(csv, skipped, lines);
+    csv_scan_advance(csv, skipped, lines);
     if (end != 0)
         csv->phase = CSV_PHASE_RECORDS;
     return BASE_OK;
@@ -264,7 +264,7 @@ static enum base_status csv_stitch_begin(struct csv_scan *csv, struct base_error
     csv->stitch.open = false;
     shuffle_csv_find_end(csv->split.quote, csv->at, csv->left, &csv->stitch.open);
     const enum base_status status = stitch_append(csv, csv->at, csv->left, error);
-    advance(csv, csv->left, 0);
+    csv_scan_advance(csv, csv->left, 0);
     return status;
 }
 
@@ -295,7 +295,7 @@ static enum base_status stitch_continue(struct csv_scan *csv, struct base_error 
     if (line)
         return stitch_end(csv, shuffle_csv_split(&csv->split, csv->stitch.data, csv->stitch.bytes, 1, false), before,
                           error);
-    advance(csv, bytes, 0);
+    csv_scan_advance(csv, bytes, 0);
     if (csv->stitch.bytes > SHUFFLE_ROW_BYTES_MAX)
         return record_too_large(csv, error);
     const bool file_ends = csv->final && csv->left == 0;
@@ -310,7 +310,7 @@ static enum base_status stitch_continue(struct csv_scan *csv, struct base_error 
 /* Records -------------------------------------------------------------------------------------------------------- */
 
 /* One step towards a batch: *full when it is to be given out as it is. */
-static enum base_status collect(struct csv_scan *csv, bool *full, struct base_error *error)
+static enum base_status csv_scan_collect(struct csv_scan *csv, bool *full, struct base_error *error)
 {
     if (csv->left == 0 && csv->stitch.bytes > 0) {
         const enum base_status status = next_block(csv, error);
@@ -338,7 +338,7 @@ static enum base_status collect(struct csv_scan *csv, bool *full, struct base_er
     if (result != CSV_OK && result != CSV_MORE && !left_out && csv->split.rows == 0)
         return split_error(csv, result, csv->line, csv->offset, error);
     /* Rows before a bad record come first: one of them may be bad, too. */
-    advance(csv, csv->split.consumed, csv->split.lines);
+    csv_scan_advance(csv, csv->split.consumed, csv->split.lines);
     *full = csv->split.rows > 0;
     return result == CSV_MORE && !*full ? csv_stitch_begin(csv, error) : BASE_OK;
 }
@@ -350,7 +350,7 @@ static uint64_t line_of(const struct csv_scan *csv, uint32_t row)
 }
 
 /* The first bad row is the error. */
-static enum base_status convert(struct csv_scan *csv, struct base_error *error)
+static enum base_status csv_scan_convert(struct csv_scan *csv, struct base_error *error)
 {
     struct csv_bad bad = {0};
     const uint32_t row = shuffle_csv_rows_convert(csv->column, csv->column_count, &csv->scan.config.relation->csv,
@@ -392,13 +392,13 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
         enum base_status status = BASE_OK;
         switch (csv->phase) {
         case CSV_PHASE_START:
-            status = start(csv, error);
+            status = csv_scan_start(csv, error);
             break;
         case CSV_PHASE_SKIP:
-            status = skip(csv, error);
+            status = csv_scan_skip(csv, error);
             break;
         case CSV_PHASE_RECORDS:
-            status = collect(csv, &full, error);
+            status = csv_scan_collect(csv, &full, error);
             break;
         case CSV_PHASE_DONE:
             return BASE_END;
@@ -407,7 +407,7 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
             return status;
     }
     if (csv->bad == NULL)
-        return convert(csv, error);
+        return csv_scan_convert(csv, error);
     convert_good(csv);
     return BASE_OK;
 }

@@ -14,7 +14,8 @@ void shuffle_file_describe(const struct stat *about, struct shuffle_file *file)
     file->inode = about->st_ino;
 }
 
-static enum base_status compare(const struct shuffle_file *file, const struct stat *about, struct base_error *error)
+static enum base_status file_compare(const struct shuffle_file *file, const struct stat *about,
+                                     struct base_error *error)
 {
     static const char *const advice = "leave input files alone until the job ends, and run it again";
     struct shuffle_file now;
@@ -40,7 +41,7 @@ enum base_status shuffle_file_open(const struct shuffle_file *file, int *fd, str
     enum base_status status = base_file_open(file->path, &opened, &about, error);
     if (status != BASE_OK)
         return status;
-    status = compare(file, &about, error);
+    status = file_compare(file, &about, error);
     if (status != BASE_OK) {
         close(opened);
         return status;
@@ -54,5 +55,5 @@ enum base_status shuffle_file_check(const struct shuffle_file *file, int fd, str
     struct stat about;
     if (fstat(fd, &about) != 0)
         return base_error_set_errno(error, errno, "cannot look at %s", file->path);
-    return compare(file, &about, error);
+    return file_compare(file, &about, error);
 }

@@ -273,8 +273,9 @@ static enum base_status unknown_column(const char *path, const struct shuffle_sc
 }
 
 /* Puts the declared types into schema, by name or, without a header, by position; where says who declared them. */
-static enum base_status overlay(const char *path, bool header, const struct shuffle_schema *declared, const char *where,
-                                bool settled, struct shuffle_schema *schema, bool *known, struct base_error *error)
+static enum base_status infer_overlay(const char *path, bool header, const struct shuffle_schema *declared,
+                                      const char *where, bool settled, struct shuffle_schema *schema, bool *known,
+                                      struct base_error *error)
 {
     if (!header && declared->count != schema->count)
         return base_error_set(error, BASE_PARSE, "%s declares %u column%s, but the first record of %s has %u field%s",
@@ -433,9 +434,9 @@ static enum base_status resolve_csv(struct shuffle_relation *relation, const str
     const bool header = relation->csv.header;
     status = find_columns(head, header, declared != NULL ? declared : file_schema, &schema, known, error);
     if (status == BASE_OK && file_schema != NULL)
-        status = overlay(head->path, header, file_schema, where, false, &schema, known, error);
+        status = infer_overlay(head->path, header, file_schema, where, false, &schema, known, error);
     if (status == BASE_OK && declared != NULL)
-        status = overlay(head->path, header, declared, "the declared schema", true, &schema, known, error);
+        status = infer_overlay(head->path, header, declared, "the declared schema", true, &schema, known, error);
     if (status == BASE_OK)
         status = infer_types(relation, head, &schema, known, error);
     if (status == BASE_OK) {

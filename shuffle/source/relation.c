@@ -153,7 +153,7 @@ static enum base_status generated_schema(const struct shuffle_generator *generat
 }
 
 /* Of two words of one name neither may win unseen; `seen` has a bit for each that was there, the first for rows. */
-static enum base_status once(const struct word *word, uint32_t *seen, struct base_error *error)
+static enum base_status relation_once(const struct word *word, uint32_t *seen, struct base_error *error)
 {
     static const char *const names[] = {"rows", "row", "keys", "seed", "preload"};
     for (uint32_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -175,7 +175,7 @@ static enum base_status parse_gen(const char *text, struct shuffle_relation *rel
         struct word word = {.name = ""};
         enum base_status status = next_word(&at, &word, error);
         if (status == BASE_OK)
-            status = once(&word, &seen, error);
+            status = relation_once(&word, &seen, error);
         if (status == BASE_OK)
             status = parse_gen_word(&word, generator, error);
         if (status != BASE_OK)

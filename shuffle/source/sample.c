@@ -49,7 +49,7 @@ void shuffle_sample_close(struct shuffle_sample *sample)
     free(sample);
 }
 
-static bool fits(enum shuffle_type type, const struct csv_field *field)
+static bool sample_fits(enum shuffle_type type, const struct csv_field *field)
 {
     const struct shuffle_field as = {.type = type};
     uint8_t value[16];
@@ -67,7 +67,7 @@ static void look_at(struct sample_column *column, struct csv_field *field, uint3
         if (field[r].doubled)
             shuffle_csv_undouble(&field[r], (uint8_t)csv->quote);
         for (int c = 0; c < CANDIDATES; c++)
-            column->out[c] = column->out[c] || !fits(candidates[c], &field[r]);
+            column->out[c] = column->out[c] || !sample_fits(candidates[c], &field[r]);
     }
 }
 

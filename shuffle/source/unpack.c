@@ -53,7 +53,7 @@ enum shuffle_packing shuffle_packing_of(const char *path, size_t *bytes)
 }
 
 /* Draws so that `bytes` are drawn in all. */
-static enum base_status draw(struct shuffle_unpacker *unpacker, uint64_t bytes, struct base_error *error)
+static enum base_status unpack_draw(struct shuffle_unpacker *unpacker, uint64_t bytes, struct base_error *error)
 {
     if (unpacker->governor == NULL || bytes <= unpacker->drawn_bytes)
         return BASE_OK;
@@ -64,7 +64,7 @@ static enum base_status draw(struct shuffle_unpacker *unpacker, uint64_t bytes, 
     return status;
 }
 
-static bool make(struct shuffle_unpacker *unpacker)
+static bool unpack_make(struct shuffle_unpacker *unpacker)
 {
     if (unpacker->packing == SHUFFLE_PACKING_GZIP)
         return unpacker->gzip_open = inflateInit2(&unpacker->gzip, GZIP_WINDOW_BITS) == Z_OK;
@@ -82,8 +82,8 @@ enum base_status shuffle_unpacker_open(enum shuffle_packing packing, struct base
     made->packing = packing;
     made->governor = governor;
     made->whole = true;
-    enum base_status status = draw(made, GZIP_BYTES, error);
-    if (status == BASE_OK && !make(made))
+    enum base_status status = unpack_draw(made, GZIP_BYTES, error);
+    if (status == BASE_OK && !unpack_make(made))
         status = base_error_set(error, BASE_NO_MEMORY, "no memory to unpack a file");
     if (status != BASE_OK) {
         shuffle_unpacker_close(made);
@@ -142,7 +142,7 @@ static enum base_status zstd_once(struct shuffle_unpacker *unpacker, struct shuf
     unpacker->pending = result != 0 && out.pos == out.size;
     if (ZSTD_isError(result))
         return base_error_set(error, BASE_PARSE, "it is no zstd data, or damaged (%s)", ZSTD_getErrorName(result));
-    return draw(unpacker, ZSTD_sizeof_DStream(unpacker->zstd), error);
+    return unpack_draw(unpacker, ZSTD_sizeof_DStream(unpacker->zstd), error);
 }
 
 enum base_status shuffle_unpacker_step(struct shuffle_unpacker *unpacker, struct shuffle_unpack_step *step,
@@ -182,8 +182,8 @@ void shuffle_unpacker_close(struct shuffle_unpacker *unpacker)
     free(unpacker);
 }
 
-static enum base_status unpack(struct shuffle_unpacker *unpacker, int fd, const char *path, uint8_t *chunk,
-                               struct shuffle_unpack_step *step, struct base_error *error)
+static enum base_status unpack_unpack(struct shuffle_unpacker *unpacker, int fd, const char *path, uint8_t *chunk,
+                                      struct shuffle_unpack_step *step, struct base_error *error)
 {
     for (uint64_t offset = 0; step->out_bytes > 0;) {
         if (step->in_bytes == 0 && !unpacker->pending) {
@@ -221,7 +221,7 @@ enum base_status shuffle_unpack_beginning(enum shuffle_packing packing, int fd, 
     struct shuffle_unpack_step step = {.out = data, .out_bytes = bytes};
     enum base_status status = shuffle_unpacker_open(packing, NULL, &unpacker, error);
     if (status == BASE_OK)
-        status = unpack(unpacker, fd, path, chunk, &step, error);
+        status = unpack_unpack(unpacker, fd, path, chunk, &step, error);
     shuffle_unpacker_close(unpacker);
     free(chunk);
     if (status == BASE_OK)

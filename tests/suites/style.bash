@@ -38,6 +38,12 @@ scripts()
     done | xargs shellcheck -S warning
 }
 
+# A static function's name has its subject, so that grep finds one thing.
+statics_have_subjects()
+{
+    ! git grep -nE '^static ([a-z0-9_]+ )+\**[a-z]+\(' -- 'base/*.c' 'net/*.c' 'shuffle/*.c' 'join/*.c' 'cluster/*.c'
+}
+
 no_loose_ends()
 {
     ! git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' ':!tests/suites'
@@ -108,4 +114,5 @@ check "the README is one page" readme_is_a_page
 check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
+check "names of static functions say of what they are" statics_have_subjects
 check "shellcheck has nothing to say" scripts
