@@ -51,7 +51,7 @@ enum base_status base_file_open(const char *path, int *fd, struct stat *about, s
         return status;
     }
     *fd = opened;
-    if (about != NULL)
+    if (about)
         *about = info;
     return BASE_OK;
 }

@@ -27,7 +27,7 @@ uint64_t base_random_below(struct base_random *random, uint64_t bound)
     return (uint64_t)(product >> 64);
 }
 
-_Bool base_random_chance(struct base_random *random, uint32_t numerator, uint32_t denominator)
+bool base_random_chance(struct base_random *random, uint32_t numerator, uint32_t denominator)
 {
     return base_random_below(random, denominator) < numerator;
 }

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_BASE_RANDOM_H
 #define MILLRACE_BASE_RANDOM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct base_random {
@@ -15,7 +16,7 @@ uint64_t base_random_next(struct base_random *random);
 /* Uniform in [0, bound), unbiased; bound > 0. */
 uint64_t base_random_below(struct base_random *random, uint64_t bound);
 /* True with probability numerator/denominator. */
-_Bool base_random_chance(struct base_random *random, uint32_t numerator, uint32_t denominator);
+bool base_random_chance(struct base_random *random, uint32_t numerator, uint32_t denominator);
 /* Uniform in [0, 1) with 53 bits. */
 double base_random_unit(struct base_random *random);
 

@@ -164,7 +164,7 @@ static int run_all(const struct arguments *arguments)
         if (arguments->any && !arguments->chosen[e])
             continue;
         struct tally *tallies = calloc(effects[e]->case_count, sizeof *tallies);
-        if (tallies == NULL || !run_effect(effects[e], arguments, tallies)) {
+        if (!tallies || !run_effect(effects[e], arguments, tallies)) {
             code = 1;
             for (uint32_t i = 0; tallies != NULL && i < effects[e]->case_count; i++)
                 if (tallies[i].error.status != BASE_OK)

@@ -131,7 +131,7 @@ static enum base_status files_run(const struct micro_case *one, const struct mic
     if (run.bytes == 0)
         run.bytes = run.piece_bytes;
     run.memory = aligned_alloc(4096, (size_t)FILES_DEPTH_MAX * run.piece_bytes);
-    if (run.memory == NULL)
+    if (!run.memory)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for pieces of a file");
     memset(run.memory, 1, (size_t)FILES_DEPTH_MAX * run.piece_bytes);
     enum base_status status = files_make(&run, options->folder, direct, error);

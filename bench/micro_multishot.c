@@ -41,7 +41,7 @@ static void shot_arm(struct shot *run)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(&run->ring);
 
-    if (run->buffers == NULL) {
+    if (!run->buffers) {
         io_uring_prep_recv(sqe, run->fd, run->memory, run->buffer_bytes, 0);
     } else {
         io_uring_prep_recv_multishot(sqe, run->fd, NULL, 0, 0);
@@ -110,7 +110,7 @@ static enum base_status shot_with_ring(struct shot *run, bool multishot, double 
     if (!multishot)
         return shot_measure(run, scale, figures, error);
     run->buffers = io_uring_setup_buf_ring(&run->ring, run->buffer_count, SHOT_GROUP, 0, &result);
-    if (run->buffers == NULL)
+    if (!run->buffers)
         return micro_failed(error, result, "a ring of provided buffers");
     for (uint32_t id = 0; id < run->buffer_count; id++)
         shot_recycle(run, id);
@@ -130,7 +130,7 @@ static enum base_status shot_run(const struct micro_case *one, const struct micr
     while ((uint64_t)run.buffer_count * run.buffer_bytes > SHOT_POOL_BYTES)
         run.buffer_count /= 2;
     run.memory = calloc(run.buffer_count, run.buffer_bytes);
-    if (run.memory == NULL)
+    if (!run.memory)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for messages");
     enum base_status status = micro_pair(ends, error);
     if (status == BASE_OK) {

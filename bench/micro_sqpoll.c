@@ -23,7 +23,7 @@ static int sqpoll_turn(struct io_uring *ring, uint32_t size, uint64_t *enters)
 {
     for (uint32_t i = 0; i < size; i++) {
         struct io_uring_sqe *sqe;
-        while ((sqe = io_uring_get_sqe(ring)) == NULL)
+        while (!(sqe = io_uring_get_sqe(ring)))
             sched_yield();
         io_uring_prep_nop(sqe);
     }

@@ -124,11 +124,11 @@ static enum base_status taskrun_with_ring(struct taskrun *run, double scale, dou
 {
     int result = 0;
     run->memory = calloc(TASKRUN_BUFFERS, TASKRUN_MESSAGE_BYTES);
-    if (run->memory == NULL)
+    if (!run->memory)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for messages");
     run->buffers = io_uring_setup_buf_ring(&run->ring, TASKRUN_BUFFERS, TASKRUN_GROUP, 0, &result);
     enum base_status status;
-    if (run->buffers == NULL) {
+    if (!run->buffers) {
         status = micro_failed(error, result, "a ring of provided buffers");
     } else {
         for (unsigned id = 0; id < TASKRUN_BUFFERS; id++)

@@ -104,7 +104,7 @@ enum base_status micro_peer_start(enum micro_peer_kind kind, int fd, uint32_t by
                                   struct micro_peer **started, struct base_error *error)
 {
     struct micro_peer *peer = calloc(1, sizeof *peer);
-    if (peer == NULL || (peer->buffer = calloc(1, PEER_BUFFER_BYTES)) == NULL) {
+    if (!peer || !(peer->buffer = calloc(1, PEER_BUFFER_BYTES))) {
         free(peer);
         close(fd);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a peer");
@@ -119,7 +119,7 @@ enum base_status micro_peer_start(enum micro_peer_kind kind, int fd, uint32_t by
         close(fd);
         return base_error_set_errno(error, failed, "a thread for a peer");
     }
-    if (cores != NULL)
+    if (cores)
         (void)pthread_setaffinity_np(peer->thread, sizeof *cores, cores);
     *started = peer;
     return BASE_OK;

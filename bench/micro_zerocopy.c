@@ -162,7 +162,7 @@ static enum base_status zc_connect(const struct micro_options *options, int *fd,
     int ends[2];
 
     *peer = NULL;
-    if (options->peer != NULL) {
+    if (options->peer) {
         *fd = socket(options->peer->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (*fd >= 0 && connect(*fd, &options->peer->any, options->peer->bytes) == 0)
             return BASE_OK;
@@ -190,7 +190,7 @@ static enum base_status zc_run(const struct micro_case *one, const struct micro_
     struct micro_peer *peer;
 
     run.memory = aligned_alloc(4096, (size_t)ZC_BUFFERS * ZC_BYTES_MAX);
-    if (run.memory == NULL)
+    if (!run.memory)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for messages");
     memset(run.memory, 1, (size_t)ZC_BUFFERS * ZC_BYTES_MAX);
     enum base_status status = zc_connect(options, &run.fd, &peer, error);
@@ -201,7 +201,7 @@ static enum base_status zc_run(const struct micro_case *one, const struct micro_
             io_uring_queue_exit(&run.ring);
         }
         close(run.fd);
-        if (peer != NULL)
+        if (peer)
             micro_peer_stop(peer);
     }
     free(run.memory);

@@ -48,7 +48,7 @@ static bool text_open(struct text *text)
     text->file = open_memstream(&text->bytes, &text->count);
     if (!text->file)
         fputs("millrace: no memory for the answer\n", stderr);
-    return text->file != NULL;
+    return text->file;
 }
 
 static int text_give(struct text *text, int exit_code)
@@ -66,7 +66,7 @@ static int text_give(struct text *text, int exit_code)
 static int keep_report(const char *path, const char *line, int code)
 {
     FILE *file = fopen(path, "we");
-    bool kept = file != NULL;
+    bool kept = file;
     if (file) {
         kept = *line == '\0' || fprintf(file, "%s\n", line) > 0;
         kept = fclose(file) == 0 && kept;

@@ -113,7 +113,7 @@ static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint
 /* "a=b,c=d", or "k,l" for a shuffle. */
 static enum base_status plan_keys(struct join_plan *plan, const char *on, struct base_error *error)
 {
-    const char *at = on != NULL ? on : "";
+    const char *at = on ? on : "";
     const uint32_t sides = plan->sides;
     BASE_ASSERT(sides <= 2);
     enum base_status status;
@@ -128,7 +128,7 @@ static enum base_status plan_keys(struct join_plan *plan, const char *on, struct
                 error, BASE_INVALID,
                 "--on wants left=right[,left=right ...], but \"%s\" has no '=' after \"%s\": write %s=%s "
                 "if both columns have that name",
-                on != NULL ? on : "", name[0], name[0], name[0]);
+                on ? on : "", name[0], name[0], name[0]);
         if (status == BASE_OK && sides == 2)
             status = join_words_name(&at, ",", name[1], error);
         for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
@@ -182,7 +182,7 @@ static enum base_status plan_name_items(struct join_plan *plan, struct base_erro
 {
     struct shuffle_schema named = {0};
     struct shuffle_field *field = calloc(SHUFFLE_COLUMNS_MAX, sizeof *field);
-    if (field == NULL)
+    if (!field)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
     enum base_status status = BASE_OK;
     for (uint32_t side = 0; side < plan->sides && status == BASE_OK; side++)
@@ -198,7 +198,7 @@ static enum base_status plan_name_items(struct join_plan *plan, struct base_erro
 static enum base_status plan_resolve_item(const struct join_plan *plan, const char *prefix, const char *name,
                                           uint32_t *side, uint32_t *column, struct base_error *error)
 {
-    if (prefix != NULL) {
+    if (prefix) {
         *side = strcmp(prefix, "right") == 0;
         if (*side >= plan->sides)
             return base_error_set(error, BASE_NOT_FOUND, "--select names the right side, but there is one input only");
@@ -220,7 +220,7 @@ static enum base_status plan_resolve_item(const struct join_plan *plan, const ch
 static enum base_status plan_select(struct join_plan *plan, const char *select, struct base_error *error)
 {
     enum base_status status = BASE_OK;
-    if (select == NULL) {
+    if (!select) {
         for (uint32_t side = 0; side < plan->sides; side++)
             for (uint32_t c = 0; c < plan->side[side].relation.schema.count && status == BASE_OK; c++)
                 status = plan_add_item(plan, side, c, error);
@@ -294,14 +294,14 @@ static enum base_status plan_check_output(const struct join_plan *plan, struct b
 static enum base_status plan_check_request(const struct join_request *request, struct base_error *error)
 {
     const struct join_settings *settings = &request->settings;
-    if (request->on == NULL || request->on[0] == '\0')
+    if (!request->on || request->on[0] == '\0')
         return base_error_set(error, BASE_INVALID, "a key is needed: %s",
                               request->kind == JOIN_JOB_JOIN ? "--on left=right" : "--by column");
     if (settings->frame_bytes != 0 &&
         (settings->frame_bytes < SHUFFLE_FRAME_BYTES_MIN || settings->frame_bytes > SHUFFLE_FRAME_BYTES_MAX))
         return base_error_set(error, BASE_INVALID, "--frame-bytes is %u; it goes from %d to %d", settings->frame_bytes,
                               SHUFFLE_FRAME_BYTES_MIN, SHUFFLE_FRAME_BYTES_MAX);
-    if (request->into_table && (request->kind != JOIN_JOB_SHUFFLE || request->out != NULL))
+    if (request->into_table && (request->kind != JOIN_JOB_SHUFFLE || request->out))
         return base_error_set(error, BASE_INVALID, "--into table is for a shuffle without --out");
     return BASE_OK;
 }
@@ -309,11 +309,11 @@ static enum base_status plan_check_request(const struct join_request *request, s
 static enum base_status plan_allocate(struct join_plan *plan, struct base_error *error)
 {
     plan->item = calloc(SHUFFLE_COLUMNS_MAX, sizeof *plan->item);
-    bool whole = plan->item != NULL;
+    bool whole = plan->item;
     for (uint32_t side = 0; side < plan->sides; side++) {
         const uint32_t columns = plan->side[side].relation.schema.count;
         plan->side[side].project = calloc(columns > 0 ? columns : 1, sizeof(uint32_t));
-        whole = whole && plan->side[side].project != NULL;
+        whole = whole && plan->side[side].project;
     }
     return whole ? BASE_OK : base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
 }
@@ -340,7 +340,7 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     struct join_plan made = {.kind = request->kind,
                              .sides = request->kind == JOIN_JOB_JOIN ? 2 : 1,
                              .into_table = request->into_table,
-                             .output = request->out != NULL ? request->output : SHUFFLE_OUTPUT_COUNT,
+                             .output = request->out ? request->output : SHUFFLE_OUTPUT_COUNT,
                              .settings = request->settings};
     for (uint32_t side = 0; side < made.sides; side++)
         made.side[side].relation = relation[side];
@@ -359,9 +359,9 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
         status = plan_check_output(&made, error);
     for (uint32_t side = 0; side < made.sides && status == BASE_OK; side++)
         status = plan_projection(&made.side[side], error);
-    if (status == BASE_OK && request->out != NULL) {
+    if (status == BASE_OK && request->out) {
         made.out = strdup(request->out);
-        if (made.out == NULL)
+        if (!made.out)
             status = base_error_set(error, BASE_NO_MEMORY, "no memory for a plan");
     }
     if (status != BASE_OK) {
@@ -422,14 +422,14 @@ enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uin
                                  const struct join_node *node, uint32_t node_count, const struct net_address *address,
                                  struct base_error *error)
 {
-    BASE_ASSERT(plan->node == NULL && plan->address == NULL && node_count > 0);
+    BASE_ASSERT(!plan->node && !plan->address && node_count > 0);
     uint32_t workers = 0;
     for (uint32_t i = 0; i < node_count; i++)
         workers += node[i].count;
     BASE_ASSERT(workers > 0); /* a node without one is not let in */
     plan->node = calloc(node_count, sizeof *node);
     plan->address = calloc(workers, sizeof *address);
-    if (plan->node == NULL || plan->address == NULL)
+    if (!plan->node || !plan->address)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan of %u workers", workers);
     memcpy(plan->node, node, node_count * sizeof *node);
     memcpy(plan->address, address, workers * sizeof *address);
@@ -437,7 +437,7 @@ enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uin
     plan->workers = workers;
     plan->job = job;
     memcpy(plan->token, token, SHUFFLE_TOKEN_BYTES);
-    snprintf(plan->files, sizeof plan->files, "job-%llu", (unsigned long long)job);
+    snprintf(plan->files, sizeof plan->files, "job-%" PRIu64, job);
     plan_settle(plan);
     return BASE_OK;
 }

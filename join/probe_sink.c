@@ -52,7 +52,7 @@ static void pairs_cut(const struct shuffle_rows *rows, const uint8_t **probe, ui
 static void probe_sink_collect(struct probe_sink *sink, struct shuffle_rows *rows)
 {
     const uint32_t space = (uint32_t)base_min_u64(SHUFFLE_BATCH_ROWS - sink->pairs, sink->turn_rows_left);
-    const bool cut = rows->cut != NULL && rows->next == 0;
+    const bool cut = rows->cut && rows->next == 0;
     uint32_t pairs;
     join_table_probe(sink->config.table, sink->config.key, sink->config.layout, rows, space, sink->build + sink->pairs,
                      sink->probe + sink->pairs, &pairs);

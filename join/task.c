@@ -99,10 +99,10 @@ static void task_report(struct join_task *task, enum join_step step, const struc
 static void task_stop_passes(struct join_task *task)
 {
     for (uint32_t i = 0; i < TASK_PASSES; i++)
-        if (task->pass[i] != NULL)
+        if (task->pass[i])
             shuffle_pass_stop(task->pass[i]);
     for (uint32_t i = 0; i < TASK_SIDES; i++)
-        if (task->survey[i] != NULL)
+        if (task->survey[i])
             shuffle_pass_stop(task->survey[i]);
 }
 
@@ -142,9 +142,9 @@ static enum base_status task_open_output(struct join_task *task, struct base_err
     if (plan->into_table)
         return BASE_OK;
     char *path = NULL;
-    if (plan->out != NULL) {
+    if (plan->out) {
         path = shuffle_publish_attempt_path(plan->out, plan->files, task->config.worker, join_plan_extension(plan));
-        if (path == NULL)
+        if (!path)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for the name of an output part");
     }
     const struct shuffle_output_config config = {
@@ -184,7 +184,7 @@ static enum base_status task_open_mesh(struct join_task *task, struct base_error
 {
     const struct join_plan *plan = task->config.plan;
     const char **names = calloc(plan->workers, sizeof *names);
-    if (names == NULL)
+    if (!names)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the names of %u workers", plan->workers);
     for (uint32_t i = 0; i < plan->node_count; i++)
         for (uint32_t w = 0; w < plan->node[i].count; w++)
@@ -255,7 +255,7 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
     const struct join_side *of = &plan->side[side];
     if (of->relation.csv.bad_rows_max > 0) {
         task->rejects[side] = calloc(1, sizeof *task->rejects[side]);
-        if (task->rejects[side] == NULL)
+        if (!task->rejects[side])
             return base_error_set(error, BASE_NO_MEMORY, "no memory for the bad rows of an input");
     }
     const struct shuffle_scan_config scan_config = {.engine = task->config.engine,
@@ -285,7 +285,7 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
 
 static enum base_status task_open_survey(struct join_task *task, uint32_t side, struct base_error *error)
 {
-    if (task->config.survey[side] == NULL)
+    if (!task->config.survey[side])
         return BASE_OK;
     const struct shuffle_scan_config scan_config = {.engine = task->config.engine,
                                                     .governor = task->config.governor,
@@ -324,7 +324,7 @@ static void task_turn_survey(struct join_task *task, const struct shuffle_budget
 {
     bool all = true;
     for (uint32_t side = 0; side < TASK_SIDES; side++) {
-        if (task->survey[side] == NULL)
+        if (!task->survey[side])
             continue;
         struct base_error error = {0};
         if (shuffle_pass_turn(task->survey[side], budget->batches, worked, &error) != BASE_OK) {
@@ -377,7 +377,7 @@ static void task_turn_finishing(struct join_task *task)
     enum base_status status = BASE_OK;
     if (task->passes == TASK_PASSES)
         status = join_probe_sink_drain(task->sink[1], &error);
-    if (status == BASE_OK && task->output != NULL)
+    if (status == BASE_OK && task->output)
         status = shuffle_output_finish(task->output, &error);
     if (status == BASE_BUSY)
         return;
@@ -391,13 +391,13 @@ static void task_turn_finishing(struct join_task *task)
 
 static void task_turn_closing(struct join_task *task)
 {
-    if (!shuffle_mesh_closed(task->mesh) || (task->output != NULL && !shuffle_output_idle(task->output)))
+    if (!shuffle_mesh_closed(task->mesh) || (task->output && !shuffle_output_idle(task->output)))
         return;
     for (uint32_t i = 0; i < TASK_PASSES; i++)
-        if (task->pass[i] != NULL && !shuffle_pass_idle(task->pass[i]))
+        if (task->pass[i] && !shuffle_pass_idle(task->pass[i]))
             return;
     for (uint32_t i = 0; i < TASK_SIDES; i++)
-        if (task->survey[i] != NULL && !shuffle_pass_idle(task->survey[i]))
+        if (task->survey[i] && !shuffle_pass_idle(task->survey[i]))
             return;
     base_state_enter(&task->state, TASK_CLOSED);
     task_report(task, JOIN_STEP_CLOSED, NULL);
@@ -471,7 +471,7 @@ enum base_status join_task_open(const struct join_task_config *config, struct jo
                                 struct base_error *error)
 {
     struct join_task *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a task");
     made->base.ops = &task_ops;
     base_state_begin(&made->state, &task_machine, TASK_OPENED);
@@ -479,7 +479,7 @@ enum base_status join_task_open(const struct join_task_config *config, struct jo
     made->passes = config->plan->kind == JOIN_JOB_JOIN ? 2 : 1;
     const enum base_status status = task_open_parts(made, error);
     if (status != BASE_OK) {
-        if (made->mesh != NULL)
+        if (made->mesh)
             shuffle_mesh_close(made->mesh, true); /* it has no connection yet: closed at once */
         join_task_free(made);
         return status;
@@ -499,7 +499,7 @@ void join_task_survey(struct join_task *task)
         return;
     base_state_enter(&task->state, TASK_SURVEYING);
     for (uint32_t side = 0; side < TASK_SIDES; side++)
-        if (task->survey[side] != NULL)
+        if (task->survey[side])
             shuffle_pass_start(task->survey[side]);
 }
 
@@ -550,7 +550,7 @@ void join_task_close(struct join_task *task, bool abort)
 
 void join_task_free(struct join_task *task)
 {
-    if (task == NULL)
+    if (!task)
         return;
     for (uint32_t i = 0; i < TASK_SIDES; i++)
         shuffle_pass_close(task->survey[i]);
@@ -599,12 +599,12 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
         task_result_pass(result, task->pass[pass], join_plan_pass_side(task->config.plan, pass));
         task_result_exchange(result, shuffle_exchange_counters(task->exchange[pass]));
     }
-    if (task->table != NULL) {
+    if (task->table) {
         result->table_rows = join_table_rows(task->table);
         result->table_bytes = join_table_bytes(task->table);
         result->table_copied_bytes = join_table_copied_bytes(task->table);
     }
-    if (task->output != NULL) {
+    if (task->output) {
         result->rows = shuffle_output_rows(task->output);
         result->checksum = shuffle_output_checksum(task->output);
         result->output_bytes = shuffle_output_bytes(task->output);

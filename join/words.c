@@ -21,7 +21,7 @@ enum base_status join_words_name(const char **at, const char *stop, char *name, 
                 break;
             }
             from++;
-        } else if (!quoted && (*from == ',' || strchr(stop, *from) != NULL)) {
+        } else if (!quoted && (*from == ',' || strchr(stop, *from))) {
             break;
         }
         if (bytes == SHUFFLE_NAME_BYTES_MAX)
@@ -33,7 +33,7 @@ enum base_status join_words_name(const char **at, const char *stop, char *name, 
     if (bytes == 0)
         return *from != '\0' ? base_error_set(error, BASE_INVALID, "a column name is missing before \"%s\"", from)
                              : base_error_set(error, BASE_INVALID, "a column name is missing at the end");
-    if (*from != '\0' && *from != ',' && strchr(stop, *from) == NULL)
+    if (*from != '\0' && *from != ',' && !strchr(stop, *from))
         return base_error_set(error, BASE_INVALID, "\"%s\" follows the quoted name \"%s\"; expected ','", from, name);
     *at = from;
     return BASE_OK;

@@ -51,7 +51,7 @@ enum base_status net_engine_open(const struct net_engine_choice *choice, const s
     } else {
         status = net_uring_open(choice, config, &opened, &refusal, error);
         /* Only what the kernel refuses is replaced: a budget too small for the chunks is too small for epoll, too. */
-        if (status != BASE_OK && choice->kind == NET_ENGINE_AUTO && refusal != NULL)
+        if (status != BASE_OK && choice->kind == NET_ENGINE_AUTO && refusal)
             status = net_epoll_open(&(struct net_engine_choice){.kind = NET_ENGINE_EPOLL}, config, &opened, error);
     }
     if (status != BASE_OK)
@@ -60,7 +60,7 @@ enum base_status net_engine_open(const struct net_engine_choice *choice, const s
     if (opened->chunk_count == 0)
         opened->chunk_count = config->recv_chunk_count;
     opened->now_ns = base_clock_now_ns();
-    if (refusal != NULL) {
+    if (refusal) {
         opened->missing |= NET_FEATURE_URING;
         net_engine_note(opened, "io_uring is not used: %s", refusal);
     }

@@ -13,6 +13,7 @@
  * another worker but to receive its END, and that wait has a deadline. */
 #include "cluster/bisect/task.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,8 +194,8 @@ static enum base_status stream_error(const struct bisect_task *task, uint32_t wo
     const struct bisect_peer *peer = &task->peer[worker];
     return base_error_set(error, BASE_FRAME_CORRUPT,
                           "node %s: worker %u sent bytes that are not what it was to send (%s, step %u, after byte "
-                          "%llu of the stream): do cards or switches between the nodes damage data?",
-                          task->node_name[worker], worker, what, task->step, (unsigned long long)peer->received_bytes);
+                          "%" PRIu64 " of the stream): do cards or switches between the nodes damage data?",
+                          task->node_name[worker], worker, what, task->step, peer->received_bytes);
 }
 
 static void stream_ended(struct bisect_task *task, struct bisect_peer *peer)

@@ -103,7 +103,7 @@ static int exit_code(const struct bisect_run *run)
 static bool write_page(const char *path, const char *page)
 {
     FILE *file = fopen(path, "we");
-    bool kept = file != NULL;
+    bool kept = file;
     if (file) {
         kept = fputs(page, file) >= 0;
         kept = fclose(file) == 0 && kept;

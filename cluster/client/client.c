@@ -4,6 +4,7 @@
 #include "cluster/client/client.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -42,7 +43,7 @@ enum cluster_exit cluster_client_exit(const struct cluster_report *report)
     return (enum cluster_exit)cluster_exit_code(report->error.status);
 }
 
-/* Waiting ---------------------------------------------------------------------------------------------------------- */
+/* ---- waiting ---- */
 
 static int poll_milliseconds(const struct cluster_client *client, uint64_t now_ns, uint64_t deadline_ns)
 {
@@ -133,7 +134,7 @@ static enum base_status client_wait(struct cluster_client *client, uint64_t dead
     }
 }
 
-/* Opening ---------------------------------------------------------------------------------------------------------- */
+/* ---- opening ---- */
 
 static void keep_alive(int fd)
 {
@@ -269,7 +270,7 @@ enum base_status cluster_client_ask(struct cluster_client *client, enum cluster_
     return status;
 }
 
-/* Running a job ---------------------------------------------------------------------------------------------------- */
+/* ---- running a job ---- */
 
 struct run {
     uint64_t job; /* 0: not accepted yet */
@@ -306,9 +307,8 @@ static enum base_status on_signal(struct cluster_client *client, struct run *run
         return base_error_set(error, BASE_CANCELLED, "cancelled before the job was accepted");
     if (run->cancelled)
         return base_error_set(error, BASE_CANCELLED,
-                              "quit before job %llu stopped; `millrace jobs' shows what became of it",
-                              (unsigned long long)run->job);
-    fprintf(stderr, "millrace: cancelling job %llu; press Ctrl-C again to quit now\n", (unsigned long long)run->job);
+                              "quit before job %" PRIu64 " stopped; `millrace jobs' shows what became of it", run->job);
+    fprintf(stderr, "millrace: cancelling job %" PRIu64 "; press Ctrl-C again to quit now\n", run->job);
     run->cancelled = true;
     client->silence_ns = CLUSTER_CLIENT_LEAVING_SILENCE_NS;
     run->deadline_ns = base_clock_now_ns() + CLUSTER_CLIENT_CANCEL_NS;
@@ -392,8 +392,9 @@ enum base_status cluster_client_run_watched(struct cluster_client *client, const
     cluster_progress_clear(&run.bar);
     if (status != BASE_OK && run.job != 0 && status != BASE_CANCELLED && !run.watch_failed) {
         const struct base_error cause = *error;
-        base_error_set(error, status, "lost contact with job %llu: %s; `millrace jobs' may show what became of it",
-                       (unsigned long long)run.job, cause.text);
+        base_error_set(error, status,
+                       "lost contact with job %" PRIu64 ": %s; `millrace jobs' may show what became of it", run.job,
+                       cause.text);
     }
     return status;
 }

@@ -145,7 +145,7 @@ void coordinator_bisect_next(struct coordinator_job *job)
 
 bool coordinator_bisect_last(const struct coordinator_job *job)
 {
-    return job->bisect->step == NULL;
+    return !job->bisect->step;
 }
 
 /* Numbers of those a node sends to, or hears from; malloc'ed. */
@@ -171,7 +171,7 @@ void coordinator_bisect_tell(struct cluster_coordinator *c, uint32_t node)
     action->message.job = job->id;
     struct cluster_measure *measure = &action->message.measure;
     measure->step = bisect->index;
-    measure->last = bisect->step == NULL;
+    measure->last = !bisect->step;
     if (measure->last)
         return;
     measure->warmup_ns = cluster_bisect_warmup_ns(bisect->duration_ns);

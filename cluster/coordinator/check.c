@@ -73,7 +73,7 @@ void coordinator_check(const struct cluster_coordinator *c)
     BASE_ASSERT(job || !c->queue); /* somebody runs when somebody waits */
     if (job) {
         BASE_ASSERT(job->phase.now != CLUSTER_PHASE_QUEUED && job->phase.now != CLUSTER_PHASE_DONE);
-        BASE_ASSERT(job->node_count > 0 && job->next == NULL);
+        BASE_ASSERT(job->node_count > 0 && !job->next);
         BASE_ASSERT((job->phase.now == CLUSTER_PHASE_ABORT) == (job->error.status != BASE_OK));
         BASE_ASSERT(!job->committed || job->recorded);
     }

@@ -168,8 +168,9 @@ static enum base_status node_admit(struct cluster_coordinator *c, const struct c
     struct coordinator_node *known = node_by_name(c, hello->name);
     if (known && known->peer)
         return base_error_set(error, BASE_EXISTS,
-                              "a node named %s is in the cluster already (process %llu): give each node its own --name",
-                              hello->name, (unsigned long long)known->hello.pid);
+                              "a node named %s is in the cluster already (process %" PRIu64
+                              "): give each node its own --name",
+                              hello->name, known->hello.pid);
     const uint32_t here = coordinator_nodes_here(c);
     const uint32_t most = c->config.nodes_expected ? c->config.nodes_expected : CLUSTER_NODES_MAX;
     if (here >= most)
@@ -284,12 +285,11 @@ static void client_cancel(struct cluster_coordinator *c, uint64_t peer, uint64_t
             ;
     BASE_ASSERT(!job || job == c->run || job->phase.now == CLUSTER_PHASE_QUEUED);
     if (!job) {
-        base_error_set(&answer->error, BASE_NOT_FOUND, "job %llu neither runs nor waits", (unsigned long long)id);
+        base_error_set(&answer->error, BASE_NOT_FOUND, "job %" PRIu64 " neither runs nor waits", id);
         return;
     }
     if (job->committed || job->recorded) {
-        base_error_set(&answer->error, BASE_EXISTS, "job %llu is past its decision and ends by itself",
-                       (unsigned long long)id);
+        base_error_set(&answer->error, BASE_EXISTS, "job %" PRIu64 " is past its decision and ends by itself", id);
         return;
     }
     coordinator_cancel(c, job, BASE_CANCELLED, "cancelled on request");

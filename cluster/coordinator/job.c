@@ -16,6 +16,7 @@
  * Which error is told. A fault is felt by others as broken connections, sometimes before we hear of the fault itself or
  * see that a node has died. So an error is replaced by one of a better rank (base/status.h) that comes while aborting,
  * and aborting waits COORDINATOR_ECHO_NS for one as long as no cause is known. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,10 +84,9 @@ static void job_finish(struct cluster_coordinator *c)
     coordinator_remember(c, job);
     const double seconds = (double)(c->now_ns - job->started_ns) / 1e9;
     if (job->error.status == BASE_OK)
-        coordinator_log(c, BASE_LOG_INFO, "job %llu succeeded in %.3f s", (unsigned long long)job->id, seconds);
+        coordinator_log(c, BASE_LOG_INFO, "job %" PRIu64 " succeeded in %.3f s", job->id, seconds);
     else
-        coordinator_log(c, BASE_LOG_WARN, "job %llu ended after %.3f s: %s", (unsigned long long)job->id, seconds,
-                        job->error.text);
+        coordinator_log(c, BASE_LOG_WARN, "job %" PRIu64 " ended after %.3f s: %s", job->id, seconds, job->error.text);
     c->run = NULL;
     coordinator_job_free(job);
 }

@@ -24,7 +24,7 @@ static void version_words(const struct shuffle_file *file, char text[96])
     const time_t seconds = (time_t)(file->modified_ns / (int64_t)BASE_NS_PER_S);
     struct tm utc;
     char time[40] = "an unknown time";
-    if (file->modified_ns >= 0 && gmtime_r(&seconds, &utc) != NULL)
+    if (file->modified_ns >= 0 && gmtime_r(&seconds, &utc))
         strftime(time, sizeof time, "%Y-%m-%d %H:%M:%S", &utc);
     snprintf(text, 96, "%" PRIu64 " bytes of %s.%09u UTC", file->bytes, time,
              (unsigned)(file->modified_ns < 0 ? 0 : file->modified_ns % (int64_t)BASE_NS_PER_S));
@@ -314,7 +314,7 @@ void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side,
 {
     BASE_ASSERT(node < job->node_count && side < job->plan.sides && nodes_after > 0);
     struct run_node *to = &job->node[node];
-    const bool local = job->local_first_file[side] != NULL;
+    const bool local = job->local_first_file[side];
     uint64_t *next = local ? &to->lend_next[side] : &job->morsel_next[side];
     const uint64_t end = local ? to->lend_end[side] : job->morsel_count[side];
     const uint64_t left = end - *next;

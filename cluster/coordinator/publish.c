@@ -11,6 +11,7 @@
  *
  * A directory that one node does not find may be on a disk that is not mounted yet: the decision is dropped only when
  * all of its nodes have said for an hour that they do not find it. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,9 +229,10 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
     if (unknown) {
         if (!pending->unsure)
             coordinator_log(c, BASE_LOG_ERROR,
-                            "whether the decision of job %llu is on disk is not known (%s): it is recorded again until "
+                            "whether the decision of job %" PRIu64
+                            " is on disk is not known (%s): it is recorded again until "
                             "that is known",
-                            (unsigned long long)id, error->text);
+                            id, error->text);
         pending->unsure = true;
         pending->state = COORDINATOR_PENDING_UNSURE;
         pending->record_ns = c->now_ns + PENDING_RECORD_NS;
@@ -241,8 +243,7 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
                              error->text, pending->decision.out);
         return;
     }
-    coordinator_log(c, BASE_LOG_ERROR, "the decision of job %llu is not recorded: %s", (unsigned long long)id,
-                    error->text);
+    coordinator_log(c, BASE_LOG_ERROR, "the decision of job %" PRIu64 " is not recorded: %s", id, error->text);
     if (job)
         job->recorded = false;
     const bool failed_already = !job || job->phase.now != CLUSTER_PHASE_COMMIT;
@@ -295,7 +296,7 @@ bool coordinator_pending_recording(const struct cluster_coordinator *c, uint64_t
 
 bool coordinator_pending_has(const struct cluster_coordinator *c, uint64_t job)
 {
-    return pending_find(c, job) != NULL;
+    return pending_find(c, job);
 }
 
 bool coordinator_pending_stuck(const struct cluster_coordinator *c, uint64_t job, uint64_t *since_ns,
@@ -315,8 +316,8 @@ static void on_failed(struct cluster_coordinator *c, struct coordinator_pending 
 {
     struct coordinator_pending_node *node = &pending->node[i];
     struct base_error stuck;
-    base_error_set(&stuck, error->status, "node %s cannot publish its share of job %llu: %s",
-                   pending->decision.node[i].name, (unsigned long long)pending->decision.job, error->text);
+    base_error_set(&stuck, error->status, "node %s cannot publish its share of job %" PRIu64 ": %s",
+                   pending->decision.node[i].name, pending->decision.job, error->text);
     if (node->backoff_ns == 0 || node->failure != error->status) /* once, not at every retry */
         coordinator_log(c, BASE_LOG_ERROR, "%s; it is tried again until it can be done", stuck.text);
     if (!pending->stuck_since_ns)
@@ -399,8 +400,9 @@ void coordinator_pending_tick(struct cluster_coordinator *c)
             continue;
         pending_retry(c, pending);
         if (pending->gone_since_ns && c->now_ns >= pending->gone_since_ns + CLUSTER_GONE_NS) {
-            coordinator_log(c, BASE_LOG_ERROR, "the result of job %llu is given up: no node has found %s for an hour",
-                            (unsigned long long)pending->decision.job, pending->decision.out);
+            coordinator_log(c, BASE_LOG_ERROR,
+                            "the result of job %" PRIu64 " is given up: no node has found %s for an hour",
+                            pending->decision.job, pending->decision.out);
             pending_forget(c, pending);
         }
     }

@@ -134,7 +134,7 @@ static enum base_status check_nodes(const struct cluster_coordinator *c, struct 
 
 static enum base_status take_nodes(struct cluster_coordinator *c, struct coordinator_job *job, struct base_error *error)
 {
-    BASE_ASSERT(job->node == NULL && coordinator_nodes_here(c) > 0);
+    BASE_ASSERT(!job->node && coordinator_nodes_here(c) > 0);
     job->node = calloc(coordinator_nodes_here(c), sizeof *job->node);
     if (!job->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");

@@ -30,7 +30,7 @@ static void command_measure(struct shuffle_worker *worker, void *argument)
     (void)worker;
     struct crew_member *member = argument;
     base_clock_thread_cpu_ns(&member->step_user_ns, &member->step_system_ns);
-    if (member->bisect != NULL)
+    if (member->bisect)
         bisect_task_measure(member->bisect, &member->crew->measure);
 }
 

@@ -8,6 +8,7 @@
  * A step is answered once, when the last worker reports it (crew/member.c has the workers' side). */
 #include "cluster/crew/internal.h"
 
+#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +129,7 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
                                    struct base_error *error)
 {
     struct cluster_crew *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for %u workers", config->workers);
     made->config = *config;
     pthread_mutex_init(&made->lock, NULL);
@@ -136,9 +137,9 @@ enum base_status cluster_crew_open(const struct cluster_crew_config *config, str
     made->member = calloc(config->workers, sizeof *made->member);
     made->address = calloc(config->workers, sizeof *made->address);
     enum base_status status = BASE_OK;
-    if (made->event_fd < 0 || made->member == NULL || made->address == NULL)
+    if (made->event_fd < 0 || !made->member || !made->address)
         status = base_error_set(error, BASE_NO_MEMORY, "no memory or descriptors for %u workers", config->workers);
-    for (uint32_t i = 0; i < config->workers && made->member != NULL; i++)
+    for (uint32_t i = 0; i < config->workers && made->member; i++)
         made->member[i].listener_fd = -1;
     for (uint32_t i = 0; i < config->workers && status == BASE_OK; i++)
         status = crew_open_member(made, i, error);
@@ -179,7 +180,7 @@ static void crew_forget_job(struct cluster_crew *crew)
 
 void cluster_crew_close(struct cluster_crew *crew)
 {
-    if (crew == NULL)
+    if (!crew)
         return;
     if (crew->active) {
         cluster_crew_release(crew, true);
@@ -188,7 +189,7 @@ void cluster_crew_close(struct cluster_crew *crew)
             crew_await(crew, &event);
     }
     crew_post_all(crew, crew_command_quit);
-    for (uint32_t i = 0; i < crew->config.workers && crew->member != NULL; i++) {
+    for (uint32_t i = 0; i < crew->config.workers && crew->member; i++) {
         struct crew_member *member = &crew->member[i];
         if (member->started)
             pthread_join(member->thread, NULL);
@@ -239,9 +240,8 @@ static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side,
         return status;
     status = shuffle_morsel_queue_open(capacity, 0, NULL, NULL, &crew->survey[side], error);
     crew->surveys[side] = calloc(capacity, sizeof *crew->surveys[side]);
-    if (status == BASE_OK && crew->surveys[side] == NULL)
-        status = base_error_set(error, BASE_NO_MEMORY, "no memory for the survey of %llu morsels",
-                                (unsigned long long)capacity);
+    if (status == BASE_OK && !crew->surveys[side])
+        status = base_error_set(error, BASE_NO_MEMORY, "no memory for the survey of %" PRIu64 " morsels", capacity);
     return status;
 }
 
@@ -252,7 +252,7 @@ static enum base_status crew_make_reports(struct cluster_crew *crew, struct base
     free(crew->node);
     crew->node_count = crew->plan.node_count;
     crew->node = calloc(crew->node_count, sizeof *crew->node);
-    if (crew->node == NULL)
+    if (!crew->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u nodes", crew->node_count);
     memcpy(crew->node, crew->plan.node, crew->node_count * sizeof *crew->node);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
@@ -262,7 +262,7 @@ static enum base_status crew_make_reports(struct cluster_crew *crew, struct base
         member->sent_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
         member->received_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
         member->report = (struct cluster_work){0};
-        if (member->sent_bytes == NULL || member->received_bytes == NULL)
+        if (!member->sent_bytes || !member->received_bytes)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u workers", crew->plan.workers);
     }
     return BASE_OK;
@@ -329,7 +329,7 @@ static enum base_status crew_lend_to(struct cluster_crew *crew, struct shuffle_m
                                      const struct shuffle_morsel *morsels, uint64_t count, bool end,
                                      struct base_error *error)
 {
-    if (queue == NULL)
+    if (!queue)
         return base_error_set(error, BASE_INVALID, "morsels for a side that this job does not have");
     const enum base_status status = shuffle_morsel_queue_append(queue, morsels, count, error);
     if (status != BASE_OK)
@@ -392,7 +392,7 @@ enum base_status cluster_crew_halt(struct cluster_crew *crew, uint32_t side, uin
     const enum base_status status = crew_need_job(crew, error);
     if (status != BASE_OK)
         return status;
-    if (side >= CREW_SIDES || crew->queue[side] == NULL)
+    if (side >= CREW_SIDES || !crew->queue[side])
         return base_error_set(error, BASE_INVALID, "told to halt on a side that this job does not have");
     shuffle_morsel_queue_limit(crew->queue[side], morsel);
     crew_post_all(crew, crew_command_halt);

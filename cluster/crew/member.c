@@ -42,12 +42,11 @@ static void member_snapshot(struct crew_member *member)
     sum->idle_ns = sum->counters.wait_ns;
     const uint64_t elapsed_ns = base_clock_now_ns() - member->prepared_ns;
     sum->busy_ns = elapsed_ns > sum->idle_ns ? elapsed_ns - sum->idle_ns : 0;
-    if (member->task != NULL)
+    if (member->task)
         join_task_result(member->task, &sum->task);
-    const uint64_t *sent =
-        member->task != NULL ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
+    const uint64_t *sent = member->task ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
     const uint64_t *received =
-        member->task != NULL ? join_task_received_bytes(member->task) : bisect_task_received_bytes(member->bisect);
+        member->task ? join_task_received_bytes(member->task) : bisect_task_received_bytes(member->bisect);
     const size_t bytes = member->crew->plan.workers * sizeof(uint64_t);
     pthread_mutex_lock(&member->crew->lock);
     member->report = report;
@@ -60,7 +59,7 @@ static void member_snapshot(struct crew_member *member)
 static void member_look(struct crew_member *member, int step)
 {
     struct net_socket_facts facts;
-    if (member->local != 0 || member->task == NULL)
+    if (member->local != 0 || !member->task)
         return;
     if ((step == JOIN_STEP_CONNECTED || step == JOIN_STEP_FINISHED) && join_task_socket_facts(member->task, &facts))
         member->facts = facts;
@@ -74,8 +73,8 @@ static void member_look(struct crew_member *member, int step)
 /* The pass of a side has ended: what it left out. */
 static void member_add_rejects(const struct crew_member *member, uint32_t side)
 {
-    const struct shuffle_rejects *rejects = member->task != NULL ? join_task_rejects(member->task, side) : NULL;
-    if (rejects == NULL)
+    const struct shuffle_rejects *rejects = member->task ? join_task_rejects(member->task, side) : NULL;
+    if (!rejects)
         return;
     pthread_mutex_lock(&member->crew->lock);
     shuffle_rejects_merge(&member->crew->rejects[side], rejects);
@@ -118,7 +117,7 @@ static bool member_engine_fits(const struct crew_member *member, const struct ne
                                const struct net_engine_config *config)
 {
     const struct net_engine_config *have = &member->engine_config;
-    return member->engine != NULL && net_engine_failure(member->engine) == NULL &&
+    return member->engine && !net_engine_failure(member->engine) &&
            net_engine_choice_equal(&member->engine_choice, choice) && have->sockets_max >= config->sockets_max &&
            have->recv_chunk_bytes == config->recv_chunk_bytes && have->recv_chunk_count == config->recv_chunk_count &&
            have->features == config->features && net_socket_settings_equal(&have->socket, &config->socket);
@@ -159,7 +158,7 @@ static enum base_status member_open_engine(struct crew_member *member, const str
         net_engine_close(made);
         return status;
     }
-    BASE_ASSERT(member->engine == NULL && member->task == NULL && member->bisect == NULL);
+    BASE_ASSERT(!member->engine && !member->task && !member->bisect);
     shuffle_worker_set_engine(member->worker, made);
     member->engine = made;
     member->engine_choice = *choice;
@@ -172,7 +171,7 @@ static enum base_status member_open_engine(struct crew_member *member, const str
 static void member_close_engine(struct crew_member *member)
 {
     struct net_engine *engine = member->engine;
-    BASE_ASSERT(engine != NULL && member->task == NULL && member->bisect == NULL);
+    BASE_ASSERT(engine && !member->task && !member->bisect);
     shuffle_worker_set_engine(member->worker, NULL);
     member->engine = NULL;
     net_engine_close(engine);
@@ -202,13 +201,13 @@ static void member_stand_by(struct crew_member *member)
     struct base_error error;
     const uint64_t now_ns = base_clock_now_ns();
     (void)shuffle_worker_stand_by(member->worker, member->restore_ns > now_ns ? member->restore_ns - now_ns : 0);
-    if (member->engine == NULL && base_clock_now_ns() >= member->restore_ns) {
+    if (!member->engine && base_clock_now_ns() >= member->restore_ns) {
         if (member_restore_engine(member, &error) != BASE_OK) {
             member->restore_wait_ns = base_min_u64(2 * member->restore_wait_ns, CREW_ENGINE_RETRY_NS_MAX);
             member->restore_ns = base_clock_now_ns() + member->restore_wait_ns;
         }
     }
-    if (member->engine != NULL)
+    if (member->engine)
         base_log_info("worker %u has an engine again: %s", member->local, net_engine_name(member->engine));
 }
 
@@ -237,7 +236,7 @@ static enum base_status member_engine(struct crew_member *member, const struct n
 {
     if (member_engine_fits(member, choice, config))
         return BASE_OK;
-    if (member->engine == NULL)
+    if (!member->engine)
         return member_open_engine(member, choice, config, error);
     const uint32_t had = net_engine_in_force(member->engine);
     member_close_engine(member);
@@ -319,7 +318,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     if (member->local == 0 && net_engine_missing(member->engine) != 0)
         crew_tell_decision(crew, net_engine_missing(member->engine));
     atomic_store_explicit(&member->progress_rows, 0, memory_order_relaxed);
-    if (crew->mailroom != NULL)
+    if (crew->mailroom)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
     shuffle_worker_set_mailroom(member->worker, crew->mailroom);
     status = crew->plan.kind == JOIN_JOB_BISECT ? crew_bisect_open(member, error) : member_open_join(member, error);
@@ -352,7 +351,7 @@ void crew_command_survey(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task != NULL)
+    if (member->task)
         join_task_survey(member->task);
 }
 
@@ -360,9 +359,9 @@ void crew_command_connect(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task != NULL)
+    if (member->task)
         join_task_connect(member->task);
-    if (member->bisect != NULL)
+    if (member->bisect)
         bisect_task_connect(member->bisect);
 }
 
@@ -370,7 +369,7 @@ void crew_command_start_0(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task != NULL)
+    if (member->task)
         join_task_start(member->task, 0);
 }
 
@@ -378,7 +377,7 @@ void crew_command_start_1(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task != NULL)
+    if (member->task)
         join_task_start(member->task, 1);
 }
 
@@ -386,22 +385,22 @@ void crew_command_halt(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task != NULL)
+    if (member->task)
         join_task_halt(member->task);
 }
 
 /* A worker whose task never opened has nothing to close, but leaves the mailroom like the others. */
 static void member_close(struct crew_member *member, bool abort)
 {
-    if (member->task != NULL) {
+    if (member->task) {
         join_task_close(member->task, abort);
         return;
     }
-    if (member->bisect != NULL) {
+    if (member->bisect) {
         bisect_task_close(member->bisect, abort);
         return;
     }
-    if (member->crew->mailroom != NULL)
+    if (member->crew->mailroom)
         shuffle_mailroom_leave(member->crew->mailroom, member->local);
     member->task_closed = true;
 }
@@ -452,11 +451,11 @@ static void member_learn(const struct crew_member *member)
 /* After the turn in which the task closed: free it, then answer. */
 static void member_closed(struct crew_member *member)
 {
-    BASE_ASSERT(member->task == NULL || member->bisect == NULL);
+    BASE_ASSERT(!member->task || !member->bisect);
     member->task_closed = false;
     shuffle_worker_set_task(member->worker, NULL);
     shuffle_worker_set_mailroom(member->worker, NULL);
-    if (member->task != NULL || member->bisect != NULL) {
+    if (member->task || member->bisect) {
         member_snapshot(member);
         member_learn(member);
     }
@@ -471,8 +470,8 @@ static void member_closed(struct crew_member *member)
  * closes as after any failure; the next job opens another engine (member_engine_fits). */
 static void member_check_engine(const struct crew_member *member)
 {
-    const struct base_error *failure = member->engine != NULL ? net_engine_failure(member->engine) : NULL;
-    if (failure != NULL && (member->task != NULL || member->bisect != NULL))
+    const struct base_error *failure = member->engine ? net_engine_failure(member->engine) : NULL;
+    if (failure && (member->task || member->bisect))
         crew_failed(member->crew, member->local, failure);
 }
 
@@ -499,17 +498,17 @@ void *crew_member_main(void *argument)
     }
     crew_reached(member->crew, JOIN_STEP_OPENED);
     while (!member->quit) {
-        if (member->engine != NULL)
+        if (member->engine)
             shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
         else
             member_stand_by(member);
         member_check_engine(member);
-        if (member->task != NULL)
+        if (member->task)
             atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->task), memory_order_relaxed);
         if (member->task_closed)
             member_closed(member);
     }
-    if (member->engine != NULL)
+    if (member->engine)
         member_close_engine(member);
     return NULL;
 }

@@ -20,7 +20,7 @@ static enum base_status place_no_card(const char *nic, struct base_error *error)
         const size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, "%s%s", used > 0 ? ", " : "", each->if_name);
     }
-    if (all != NULL)
+    if (all)
         if_freenameindex(all);
     return base_error_set(error, BASE_NOT_FOUND,
                           "--nic: there is no interface %s here; there are %s (`millrace doctor' says what they can)",
@@ -81,7 +81,7 @@ static int memory_node_of(const char *nic)
     int node = CLUSTER_MEMORY_NODE_ANY;
     snprintf(path, sizeof path, "/sys/class/net/%s/device/numa_node", nic);
     FILE *file = fopen(path, "re");
-    if (file == NULL)
+    if (!file)
         return CLUSTER_MEMORY_NODE_ANY;
     if (fscanf(file, "%d", &node) != 1 || node < 0)
         node = CLUSTER_MEMORY_NODE_ANY;
@@ -93,7 +93,7 @@ enum base_status cluster_place_open(const struct cluster_place_options *options,
                                     struct cluster_place *place, struct base_error *error)
 {
     struct cluster_place found = {.memory_node = CLUSTER_MEMORY_NODE_ANY};
-    if (options->nic != NULL) {
+    if (options->nic) {
         const unsigned index = if_nametoindex(options->nic);
         if (index == 0)
             return place_no_card(options->nic, error);

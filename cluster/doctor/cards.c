@@ -38,7 +38,7 @@ static void cards_say(struct doctor_path *path, enum doctor_zero_copy state, con
     va_end(arguments);
 }
 
-/* Sending ---------------------------------------------------------------------------------------------------------- */
+/* ---- sending ---- */
 
 /* Bytes that stay on the machine are copied when the other socket takes them. */
 static bool stays_here(const struct doctor_card *card)
@@ -70,7 +70,7 @@ void doctor_judge_send(const struct doctor_facts *facts, const struct doctor_car
     }
 }
 
-/* Receiving -------------------------------------------------------------------------------------------------------- */
+/* ---- receiving ---- */
 
 static bool driver_lends_queues(const char *driver)
 {
@@ -136,7 +136,7 @@ void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_
     }
 }
 
-/* Findings --------------------------------------------------------------------------------------------------------- */
+/* ---- findings ---- */
 
 static void judge_offloads(const struct doctor_card *card, struct doctor_findings *findings)
 {

@@ -12,7 +12,7 @@
 #include "net/engine/rung.h"
 #include "net/probe/probe.h"
 
-/* Facts ------------------------------------------------------------------------------------------------------------ */
+/* ---- facts ---- */
 
 /* X(name, file below /proc/sys): shown as they are; "" where the kernel has none or does not let us read it. */
 #define DOCTOR_SYSCTL_LIST(X)                                                                                          \
@@ -133,7 +133,7 @@ struct doctor_facts {
  * moment, to see whether zero-copy receive works. Errors: BASE_NOT_FOUND, there is no such interface. */
 enum base_status doctor_gather(const char *interface, struct doctor_facts *facts, struct base_error *error);
 
-/* Findings --------------------------------------------------------------------------------------------------------- */
+/* ---- findings ---- */
 
 /* X(name, word) */
 #define DOCTOR_SEVERITY_LIST(X)                                                                                        \
@@ -193,7 +193,7 @@ const char *doctor_engine(const struct doctor_facts *facts);
 /* How much memory may be locked; DOCTOR_UNLIMITED also when the limit does not count. */
 uint64_t doctor_lockable_bytes(const struct doctor_facts *facts);
 
-/* Showing ---------------------------------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 /* For people, in 100 columns. */
 void doctor_print(const struct doctor_facts *facts, const struct doctor_findings *findings, FILE *to);

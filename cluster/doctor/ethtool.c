@@ -30,7 +30,7 @@ struct doctor_ethtool {
     char buffer[ETHTOOL_ANSWER_BYTES];
 };
 
-/* Netlink ---------------------------------------------------------------------------------------------------------- */
+/* ---- netlink ---- */
 
 static struct nlmsghdr *ethtool_begin(struct doctor_ethtool *ethtool, uint16_t family, uint8_t command)
 {
@@ -106,7 +106,7 @@ void doctor_ethtool_close(struct doctor_ethtool *ethtool)
     free(ethtool);
 }
 
-/* Offloads --------------------------------------------------------------------------------------------------------- */
+/* ---- offloads ---- */
 
 static enum doctor_switch *ethtool_offload(struct doctor_card *card, const char *name)
 {
@@ -185,7 +185,7 @@ static int read_features(const struct nlmsghdr *message, void *data)
     return mnl_attr_parse(message, sizeof(struct genlmsghdr), read_feature_set, data);
 }
 
-/* Rings, channels, speed ------------------------------------------------------------------------------------------- */
+/* ---- rings, channels, speed ---- */
 
 static int read_ring(const struct nlattr *attribute, void *data)
 {
@@ -253,7 +253,7 @@ static int read_modes(const struct nlmsghdr *message, void *data)
     return mnl_attr_parse(message, sizeof(struct genlmsghdr), read_mode, data);
 }
 
-/* Older calls ------------------------------------------------------------------------------------------------------ */
+/* ---- older calls ---- */
 
 static bool ethtool_call(const struct doctor_ethtool *ethtool, const struct doctor_card *card, void *data)
 {

@@ -18,7 +18,7 @@ bool doctor_read_line(const char *path, char *text, size_t text_bytes)
     FILE *file = fopen(path, "re");
     if (!file)
         return false;
-    const bool got = fgets(text, (int)text_bytes, file) != NULL;
+    const bool got = fgets(text, (int)text_bytes, file);
     fclose(file);
     if (!got)
         *text = '\0';

@@ -90,7 +90,7 @@ uint64_t doctor_lockable_bytes(const struct doctor_facts *facts)
     return facts->can_lock ? DOCTOR_UNLIMITED : facts->memlock_soft_bytes;
 }
 
-/* io_uring --------------------------------------------------------------------------------------------------------- */
+/* ---- io_uring ---- */
 
 static const char *way_to_io_uring(const struct doctor_facts *facts)
 {
@@ -151,7 +151,7 @@ static void judge_features(const struct doctor_facts *facts, struct doctor_findi
                     "nothing could be sent over the loopback interface, so sending and receiving were not tried");
 }
 
-/* Limits ----------------------------------------------------------------------------------------------------------- */
+/* ---- limits ---- */
 
 static void judge_limits(const struct doctor_facts *facts, struct doctor_findings *findings)
 {
@@ -182,7 +182,7 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_finding
     }
 }
 
-/* TCP -------------------------------------------------------------------------------------------------------------- */
+/* ---- TCP ---- */
 
 static bool has_word(const char *list, const char *word)
 {
@@ -220,7 +220,7 @@ static void judge_memory_of_sends(const struct doctor_facts *facts, struct docto
                     optmem);
 }
 
-/* Machine ---------------------------------------------------------------------------------------------------------- */
+/* ---- machine ---- */
 
 static void judge_processors(const struct doctor_facts *facts, struct doctor_findings *findings)
 {

@@ -1,4 +1,5 @@
 /* NUMA nodes, by libnuma; a kernel without them gets one node made up of the whole machine. */
+#include <inttypes.h>
 #include <numa.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +34,8 @@ static uint32_t list_cpus(const struct bitmask *mask, char *text, size_t text_by
 static uint32_t read_huge_pages(const struct doctor_numa_node *node, uint64_t page_bytes, const char *which)
 {
     char path[160], text[DOCTOR_WORD_BYTES];
-    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/hugepages/hugepages-%llukB/%s", node->number,
-             (unsigned long long)(page_bytes / 1024), which);
+    snprintf(path, sizeof path, "/sys/devices/system/node/node%u/hugepages/hugepages-%" PRIu64 "kB/%s", node->number,
+             (page_bytes / 1024), which);
     doctor_read_line(path, text, sizeof text);
     return (uint32_t)strtoul(text, NULL, 10);
 }

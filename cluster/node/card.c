@@ -1,6 +1,7 @@
 #include "cluster/node/card.h"
 
 #include <ifaddrs.h>
+#include <inttypes.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
@@ -96,9 +97,9 @@ void cluster_host_time(struct cluster_host_time *time)
     FILE *file = fopen("/proc/stat", "r");
     if (!file)
         return;
-    unsigned long long user, nice, system, idle, waiting, hard, soft, stolen;
-    if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &user, &nice, &system, &idle, &waiting, &hard,
-               &soft, &stolen) == 8) {
+    uint64_t user, nice, system, idle, waiting, hard, soft, stolen;
+    if (fscanf(file, "cpu %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+               &user, &nice, &system, &idle, &waiting, &hard, &soft, &stolen) == 8) {
         time->busy = user + nice + system + hard + soft + stolen;
         time->idle = idle + waiting;
     }

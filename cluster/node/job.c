@@ -7,6 +7,7 @@
  * word (COMMIT, or RELEASE with abort) moves them, if need be after a reconnect. */
 #include "cluster/node/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,8 +95,8 @@ static enum base_status on_resolve(struct node_job *job, uint64_t id, struct clu
     if (id == 0)
         return base_error_set(error, BASE_PROTOCOL, "told of a job without a number");
     if (job->id)
-        return base_error_set(error, BASE_PROTOCOL, "told of job %llu while job %llu is not over",
-                              (unsigned long long)id, (unsigned long long)job->id);
+        return base_error_set(error, BASE_PROTOCOL, "told of job %" PRIu64 " while job %" PRIu64 " is not over", id,
+                              job->id);
     BASE_ASSERT(!job->prepared && !job->releasing && !job->resolve && !job->node); /* all of the one before is gone */
     job->id = id;
     struct cluster_resolved found = {.relation_count = 0};
@@ -409,12 +410,12 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
     if (event->kind == CLUSTER_CREW_FAILED) {
         /* Also while aborting: others may have told first how they felt it, and this is why. */
         job->running = job->looking = false;
-        base_log_warn("job %llu failed here: %s", (unsigned long long)job->id, event->error.text);
+        base_log_warn("job %" PRIu64 " failed here: %s", job->id, event->error.text);
         say_failed(job, job->id, &event->error);
     } else if (event->kind == CLUSTER_CREW_FAULT) {
         struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
                                         .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
-        base_log_warn("job %llu: %s", (unsigned long long)job->id, event->error.text);
+        base_log_warn("job %" PRIu64 ": %s", job->id, event->error.text);
         node_job_say(job, &fault);
     } else if (event->kind == CLUSTER_CREW_LOW) {
         node_job_say(job, &message);
@@ -495,8 +496,8 @@ enum base_status node_job_order(struct node_job *job, struct cluster_message *me
         break;
     }
     if (!job->id || message->job != job->id)
-        return base_error_set(error, BASE_PROTOCOL, "%s for job %llu, which is not this node's",
-                              cluster_message_name(message->kind), (unsigned long long)message->job);
+        return base_error_set(error, BASE_PROTOCOL, "%s for job %" PRIu64 ", which is not this node's",
+                              cluster_message_name(message->kind), message->job);
     if (job->releasing)
         return BASE_OK;
     struct base_error why;

@@ -352,7 +352,7 @@ static enum base_status node_placement(struct node *node, struct base_error *err
 {
     const size_t bytes = (size_t)node->config->workers * CLUSTER_PLACE_TEXT_BYTES + 1;
     node->placement = calloc(1, bytes);
-    if (node->placement == NULL)
+    if (!node->placement)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the places of %u workers", node->config->workers);
     for (uint32_t i = 0; i < node->config->workers; i++) {
         char text[CLUSTER_PLACE_TEXT_BYTES];
@@ -370,7 +370,7 @@ static enum base_status node_placement(struct node *node, struct base_error *err
 static enum base_status node_open(struct node *node, struct base_error *error)
 {
     const struct cluster_node_config *config = node->config;
-    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, config->open_to_all, error);
+    enum base_status status = cluster_listen_allowed(&config->listen, config->key, config->open_to_all, error);
     if (status == BASE_OK)
         status = cluster_listen_reachable(&config->listen, error);
     if (status != BASE_OK)

@@ -1,5 +1,6 @@
 #include "cluster/node/output.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,8 +139,8 @@ static void output_remove(struct node_outputs *outputs, struct node_output *outp
         return;
     }
     if (!output->retry_ns)
-        base_log_warn("what job %llu wrote is not removed yet: %s; it is tried again until it can be done",
-                      (unsigned long long)output->job, error.text);
+        base_log_warn("what job %" PRIu64 " wrote is not removed yet: %s; it is tried again until it can be done",
+                      output->job, error.text);
     BASE_ASSERT(base_status_is_failure(error.status));
     output->backoff_ns = base_min_u64(base_max_u64(2 * output->backoff_ns, OUTPUT_RETRY_MIN_NS), OUTPUT_RETRY_MAX_NS);
     output->retry_ns = now_ns + output->backoff_ns;

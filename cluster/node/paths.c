@@ -1,4 +1,5 @@
 /* What the kernel tells of a job's connections: paths that are cut, and retransmits while the network is measured. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -86,6 +87,6 @@ void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
                    "the path to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
                    "cables, switches and packet filters between them",
                    node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
-    base_log_warn("job %llu: %s", (unsigned long long)job->id, message.cut.error.text);
+    base_log_warn("job %" PRIu64 ": %s", job->id, message.cut.error.text);
     node_job_say(job, &message);
 }

@@ -30,7 +30,7 @@ struct folder {
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    return slash == NULL ? path : slash + 1;
+    return !slash ? path : slash + 1;
 }
 
 /* part-00012.csv: what shuffle_publish_part_path makes. */
@@ -46,7 +46,7 @@ static bool is_part(const char *name)
 static enum base_status look_into(struct folder *folder, struct base_error *error)
 {
     DIR *listing = opendir(folder->path);
-    if (listing == NULL)
+    if (!listing)
         return base_error_set_errno(error, errno, "cannot list %s", folder->path);
     for (const struct dirent *entry; (entry = readdir(listing)) != NULL;) {
         const char *name = entry->d_name;
@@ -75,7 +75,7 @@ static enum base_status read_marker(const char *path, char **text, size_t *bytes
         return status;
     char *buffer = about.st_size <= MARKER_BYTES_MAX ? malloc((size_t)about.st_size + 1) : NULL;
     *bytes = 0;
-    if (buffer == NULL)
+    if (!buffer)
         status =
             base_error_set(error, BASE_TOO_LARGE, "no memory for %s of %lld bytes", path, (long long)about.st_size);
     while (status == BASE_OK && *bytes < (size_t)about.st_size) {
@@ -104,9 +104,8 @@ static enum base_status parse_marker(const struct folder *folder, json_int_t *pa
     enum base_status status = read_marker(path, &text, &count, error);
     if (status == BASE_OK) {
         json_t *object = json_loadb(text, count, JSON_REJECT_DUPLICATES, NULL);
-        if (object == NULL ||
-            json_unpack(object, "{s:I, s:I, s:I}", "parts", parts, "bytes", bytes, "rows", rows) != 0 || *parts < 0 ||
-            *bytes < 0 || *rows < 0)
+        if (!object || json_unpack(object, "{s:I, s:I, s:I}", "parts", parts, "bytes", bytes, "rows", rows) != 0 ||
+            *parts < 0 || *bytes < 0 || *rows < 0)
             status = base_error_set(error, BASE_IO, "%s is damaged, or of another program: " ADVICE, path);
         json_decref(object);
         free(text);
@@ -140,8 +139,8 @@ static enum base_status source_compare(const struct folder *folder, json_int_t p
         base_error_set(error, BASE_IO,
                        "the result %s is not complete: it has %u of the %lld parts that its " MARKER_NAME
                        " counts%s%s; " ADVICE,
-                       folder->path, folder->parts_taken, (long long)parts, missing != NULL ? ", and lacks " : "",
-                       missing != NULL ? base_name(missing) : "");
+                       folder->path, folder->parts_taken, (long long)parts, missing ? ", and lacks " : "",
+                       missing ? base_name(missing) : "");
         free(missing);
         return BASE_IO;
     }
@@ -224,7 +223,7 @@ enum base_status cluster_source_complete(const char *path, struct shuffle_relati
     for (uint32_t i = 0; i < relation->file_count;) {
         struct folder folder = {.file = &relation->file[i]};
         folder.file_count = folder_files(relation, i, &folder.path);
-        if (folder.path == NULL)
+        if (!folder.path)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for a path");
         const enum base_status status = check_folder(&folder, &rows, &known, error);
         free(folder.path);

@@ -23,7 +23,7 @@ static enum base_status no_memory(struct base_error *error)
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
 }
 
-/* Checks, once all words are read ---------------------------------------------------------------------------------- */
+/* ---- checks, once all words are read ---- */
 
 /* Makes PATH of "prefix" PATH absolute, in place of *text. */
 static enum base_status make_absolute(const char *prefix, const char *path, char **text, struct base_error *error)
@@ -150,7 +150,7 @@ static enum base_status check_job(struct client_reader *reader)
     return status == BASE_OK ? check_output(reader) : status;
 }
 
-/* Reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void begin_submit(struct cluster_client_args *args)
 {

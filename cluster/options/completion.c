@@ -34,7 +34,7 @@ static void print_choices(const struct option_row *row, FILE *to)
         fprintf(to, "%s%s", choice == row->choice ? "" : " ", choice->word);
 }
 
-/* bash ------------------------------------------------------------------------------------------------------------- */
+/* ---- bash ---- */
 
 static void bash_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
@@ -121,7 +121,7 @@ void option_completion_bash(const struct option_program *program, FILE *to)
             program->name, program->name);
 }
 
-/* zsh -------------------------------------------------------------------------------------------------------------- */
+/* ---- zsh ---- */
 
 static void zsh_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
@@ -170,7 +170,7 @@ void option_completion_zsh(const struct option_program *program, FILE *to)
     fprintf(to, "            esac ;;\n    esac\n}\n_%s \"$@\"\n", program->name);
 }
 
-/* fish ------------------------------------------------------------------------------------------------------------- */
+/* ---- fish ---- */
 
 static void fish_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {

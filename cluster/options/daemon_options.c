@@ -12,7 +12,7 @@
 
 enum { WORKERS_MAX = 1024, PORT_BLOCK = 256 };
 
-/* Values ----------------------------------------------------------------------------------------------------------- */
+/* ---- values ---- */
 
 /* HOST without a port: the workers' listeners take any. */
 static enum base_status read_host(const struct option_row *row, const char *text, void *target,
@@ -47,9 +47,9 @@ static enum base_status read_queues(const struct option_row *row, const char *te
     char words[64];
     snprintf(words, sizeof words, "%s", text);
     char *dash = strchr(words, '-');
-    if (dash != NULL)
+    if (dash)
         *dash++ = '\0';
-    if (dash == NULL || !base_number_parse(words, &first) || !base_number_parse(dash, &last) || last > UINT16_MAX ||
+    if (!dash || !base_number_parse(words, &first) || !base_number_parse(dash, &last) || last > UINT16_MAX ||
         first > last)
         return base_error_set(error, BASE_INVALID,
                               "--%s=%.80s is not a range of receive queues from 0 to %d such as 8-23", row->name, text,
@@ -71,7 +71,7 @@ static enum base_status read_piece(const struct option_row *row, const char *tex
     return BASE_OK;
 }
 
-/* Tables ----------------------------------------------------------------------------------------------------------- */
+/* ---- tables ---- */
 
 #define DAEMON_FIELD(member) OPTION_FIELD(struct daemon_args, member)
 
@@ -308,7 +308,7 @@ static const struct option_command commands[DAEMON_COMMANDS] = {
 const struct option_program daemon_program = {
     .name = "millraced", .front = &front, .command = commands, .count = DAEMON_COMMANDS};
 
-/* Reading ---------------------------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static void fill_defaults(struct daemon_args *args)
 {

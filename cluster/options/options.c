@@ -11,7 +11,7 @@
 
 #define ARGS_FIELD(member) OPTION_FIELD(struct cluster_client_args, member)
 
-/* General ---------------------------------------------------------------------------------------------------------- */
+/* ---- general ---- */
 
 static const struct option_row common_rows[] = {
     {.name = "coordinator",
@@ -58,7 +58,7 @@ static const struct option_row version_rows[] = {{.name = "version",
         "General:", common_rows                                                                                        \
     }
 
-/* Matching --------------------------------------------------------------------------------------------------------- */
+/* ---- matching ---- */
 
 static const struct option_choice type_choices[] = {{"inner", 0}, {0}};
 
@@ -134,7 +134,7 @@ static const struct option_row shuffle_match_rows[] = {
      .manual = "Put the rows into hash tables, to measure that; not with\n.Fl -out ."},
     {0}};
 
-/* Doctor ----------------------------------------------------------------------------------------------------------- */
+/* ---- doctor ---- */
 
 static const struct option_row doctor_rows[] = {
     {.name = "interface",
@@ -149,7 +149,7 @@ static const struct option_row doctor_rows[] = {
                "Without it, interfaces are judged by their settings."},
     {0}};
 
-/* Commands --------------------------------------------------------------------------------------------------------- */
+/* ---- commands ---- */
 
 #define SOURCE_NOTE                                                                                                    \
     "A SOURCE is PATH or shared:PATH (a file, a folder or a quoted glob, the same on every node), local:GLOB (every "  \

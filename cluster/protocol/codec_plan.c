@@ -1,5 +1,6 @@
 /* The codec's part for relations and plans. A plan that passes can be run: its columns, keys, items, node map and
  * settings refer only to what is there. */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static void get_engine(struct wire_reader *reader, struct ProtobufCBinaryData da
 {
     struct base_error error = {0};
     char *text = wire_text(reader, "engine", data, NET_CHOICE_TEXT_BYTES);
-    if (text != NULL && *text != '\0' && net_engine_choice_parse(text, choice, &error) != BASE_OK)
+    if (text && *text != '\0' && net_engine_choice_parse(text, choice, &error) != BASE_OK)
         wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
     free(text);
 }
@@ -53,7 +54,7 @@ static void get_socket(struct wire_reader *reader, struct ProtobufCBinaryData da
 {
     struct base_error error = {0};
     char *text = wire_text(reader, "socket settings", data, NET_SOCKET_TEXT_BYTES);
-    if (text != NULL && net_socket_settings_parse(text, settings, &error) != BASE_OK)
+    if (text && net_socket_settings_parse(text, settings, &error) != BASE_OK)
         wire_refuse(reader, BASE_PROTOCOL, "%s", error.text);
     free(text);
 }
@@ -250,7 +251,7 @@ void wire_get_null_texts(struct wire_reader *reader, struct ProtobufCBinaryData 
                          char texts[SHUFFLE_NULL_TEXTS_BYTES])
 {
     char *text = wire_text(reader, "texts that mean NULL", data, SHUFFLE_NULL_TEXTS_BYTES - 1);
-    if (text != NULL)
+    if (text)
         snprintf(texts, SHUFFLE_NULL_TEXTS_BYTES, "%s", text);
     free(text);
 }
@@ -493,8 +494,7 @@ static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct
         next += node->count;
     }
     if (next != plan->workers)
-        wire_refuse(reader, BASE_PROTOCOL, "%u worker addresses for %llu workers", plan->workers,
-                    (unsigned long long)next);
+        wire_refuse(reader, BASE_PROTOCOL, "%u worker addresses for %" PRIu64 " workers", plan->workers, next);
 }
 
 Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan)
@@ -570,7 +570,7 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
     if (files)
         snprintf(plan->files, sizeof plan->files, "%s", files);
     free(files);
-    if ((plan->out == NULL) != (plan->output == SHUFFLE_OUTPUT_COUNT))
+    if ((!plan->out) != (plan->output == SHUFFLE_OUTPUT_COUNT))
         wire_refuse(reader, BASE_PROTOCOL, "output kind and output directory contradict each other");
     get_items(reader, wire, plan);
     get_nodes(reader, wire, plan);

@@ -1,4 +1,5 @@
 /* The codec's part for bad rows that were left out: from nodes, and to clients. */
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ void wire_get_rejects(struct wire_reader *reader, const Wire__Rejects *wire, str
     if (!wire)
         return;
     if (wire->n_reject > SHUFFLE_REJECTS_KEPT || wire->n_reject > wire->count) {
-        wire_refuse(reader, BASE_PROTOCOL, "%zu bad rows of %llu", wire->n_reject, (unsigned long long)wire->count);
+        wire_refuse(reader, BASE_PROTOCOL, "%zu bad rows of %" PRIu64, wire->n_reject, wire->count);
         return;
     }
     struct shuffle_rejects *made = wire_array(reader, "bad rows", 1, 1, sizeof *made);

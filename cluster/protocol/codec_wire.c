@@ -2,6 +2,7 @@
 #include "cluster/protocol/codec_wire.h"
 #include "cluster/protocol/millrace.pb-c.h"
 
+#include <inttypes.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,8 +110,7 @@ uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value
 {
     if (value < limit)
         return (uint32_t)value;
-    wire_refuse(reader, BASE_PROTOCOL, "%s is %llu, must be below %llu", what, (unsigned long long)value,
-                (unsigned long long)limit);
+    wire_refuse(reader, BASE_PROTOCOL, "%s is %" PRIu64 ", must be below %" PRIu64, what, value, limit);
     return 0;
 }
 

@@ -158,7 +158,7 @@ void cluster_link_close(struct cluster_link *link)
     free(link);
 }
 
-/* The proof. ------------------------------------------------------------------------------------------------------- */
+/* ---- the proof. ---- */
 
 static bool proof_pending(const struct cluster_link *link)
 {

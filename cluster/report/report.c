@@ -9,7 +9,7 @@
 #include "base/text/shown.h"
 enum { MATRIX_NODES_MAX = 8, MATRIX_COLUMN = 12 };
 
-/* Numbers ---------------------------------------------------------------------------------------------------------- */
+/* ---- numbers ---- */
 
 /* Three digits, and the largest unit that leaves at least 1 in front of it. */
 static void format_scaled(double value, double step, const char *const *units, size_t unit_count, char *text)
@@ -68,7 +68,7 @@ static double report_ratio(double value, double by)
     return by > 0 ? value / by : 0;
 }
 
-/* Links ------------------------------------------------------------------------------------------------------------ */
+/* ---- links ---- */
 
 static uint64_t link_bytes(const struct cluster_report *report, uint32_t from, uint32_t to)
 {
@@ -142,7 +142,7 @@ static void print_slowest(const struct cluster_report *report, FILE *to)
             report->node[from].name, report->node[into].name, bytes, rate);
 }
 
-/* The whole -------------------------------------------------------------------------------------------------------- */
+/* ---- the whole ---- */
 
 /* Rows that were left out, and where the first of them are. */
 static void print_skipped(const struct cluster_report *report, FILE *to)
@@ -315,7 +315,7 @@ static void print_engine(const struct cluster_report *report, FILE *to)
         fprintf(to, "; %s", report->engine_reason);
     const struct net_counters *counters = &report->sum.counters;
     if (counters->zc_off > 0)
-        fprintf(to, "; zero-copy send switched off on %llu connections: %s", (unsigned long long)counters->zc_off,
+        fprintf(to, "; zero-copy send switched off on %" PRIu64 " connections: %s", counters->zc_off,
                 counters->zc_copied > 0 ? "the kernel copies on this path (loopback, veth, ...)"
                                         : "the kernel has no memory to account for it (ulimit -l)");
     fputc('\n', to);

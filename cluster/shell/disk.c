@@ -3,6 +3,7 @@
 #include "cluster/shell/disk.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -173,8 +174,8 @@ void cluster_disk_forget(struct cluster_disk *disk, uint64_t job)
 {
     struct disk_work *work = calloc(1, sizeof *work);
     if (!work) {
-        base_log_warn("no memory to forget the decision of job %llu: it is carried out once more after a restart",
-                      (unsigned long long)job);
+        base_log_warn(
+            "no memory to forget the decision of job %" PRIu64 ": it is carried out once more after a restart", job);
         return;
     }
     work->kind = DISK_FORGET;

@@ -394,7 +394,7 @@ static enum base_status shell_watch(struct shell *shell, int fd, void *who, stru
 static enum base_status shell_open(struct shell *shell, const struct cluster_shell_config *config,
                                    struct base_error *error)
 {
-    enum base_status status = cluster_listen_allowed(&config->listen, config->key != NULL, config->open_to_all, error);
+    enum base_status status = cluster_listen_allowed(&config->listen, config->key, config->open_to_all, error);
     if (status != BASE_OK)
         return status;
     struct cluster_coordinator_config coordinator = {.nodes_expected = config->nodes_expected, .random = shell_random};

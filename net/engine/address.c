@@ -16,7 +16,7 @@ static enum base_status address_split(const char *text, char *host, const char *
     const char *host_begin = text, *host_end;
     const char *colon = strrchr(text, ':');
 
-    if (colon == NULL || colon[1] == '\0')
+    if (!colon || colon[1] == '\0')
         return base_error_set(error, BASE_INVALID, "address \"%s\" has no port: write it as HOST:PORT", text);
     host_end = colon;
     if (text[0] == '[') {
@@ -24,7 +24,7 @@ static enum base_status address_split(const char *text, char *host, const char *
         host_end = colon - 1;
         if (host_end < host_begin || *host_end != ']')
             return base_error_set(error, BASE_INVALID, "address \"%s\": write IPv6 addresses as [ADDRESS]:PORT", text);
-    } else if (memchr(text, ':', (size_t)(colon - text)) != NULL) {
+    } else if (memchr(text, ':', (size_t)(colon - text))) {
         return base_error_set(error, BASE_INVALID, "address \"%s\" has several colons: write IPv6 as [ADDRESS]:PORT",
                               text);
     }

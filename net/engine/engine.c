@@ -15,7 +15,7 @@ enum base_status net_engine_enable(struct net_engine *engine, struct base_error 
 
 void net_engine_close(struct net_engine *engine)
 {
-    if (engine != NULL)
+    if (engine)
         engine->ops->close(engine);
 }
 
@@ -136,7 +136,7 @@ enum base_status net_socket_connect(struct net_engine *engine, const struct net_
 
 enum base_status net_socket_receive(struct net_socket *socket, struct base_error *error)
 {
-    BASE_ASSERT(socket->engine != NULL);
+    BASE_ASSERT(socket->engine);
     return socket->engine->ops->receive(socket, error);
 }
 
@@ -155,7 +155,7 @@ void net_socket_shutdown(struct net_socket *socket)
     socket->engine->ops->shutdown(socket);
 }
 
-void net_socket_close(struct net_socket *socket, _Bool abort)
+void net_socket_close(struct net_socket *socket, bool abort)
 {
     socket->engine->ops->socket_close(socket, abort);
 }

@@ -17,6 +17,7 @@
 #ifndef MILLRACE_NET_ENGINE_ENGINE_H
 #define MILLRACE_NET_ENGINE_ENGINE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
@@ -219,7 +220,7 @@ void net_socket_shutdown(struct net_socket *socket);
  * BASE_CANCELLED or its result, a connect with BASE_CANCELLED). Nothing is received or accepted any more. Safe inside
  * event handling; a second call does nothing. abort true sends RST. So does the kernel by itself when the peer's bytes
  * are closed unread, and then the peer may lose what we sent last: to part in peace, shut down, wait for END, close. */
-void net_socket_close(struct net_socket *socket, _Bool abort);
+void net_socket_close(struct net_socket *socket, bool abort);
 
 /* Owner thread only; any order. The bytes are gone: debug builds scribble over them. */
 void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk);

@@ -8,9 +8,9 @@ enum { HOLDERS_TOLD_MAX = 16 }; /* lines; one mistake has mostly one holder */
 
 enum base_status net_holders_open(struct net_holders *holders, uint32_t count, struct base_error *error)
 {
-    BASE_ASSERT(count > 0 && holders->chunk == NULL);
+    BASE_ASSERT(count > 0 && !holders->chunk);
     holders->chunk = calloc(count, sizeof *holders->chunk);
-    if (holders->chunk == NULL)
+    if (!holders->chunk)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the holders of %u receive chunks", count);
     holders->count = count;
     return BASE_OK;
@@ -25,7 +25,7 @@ uint32_t net_holders_close(struct net_holders *holders, const char *engine)
             continue;
         if (out++ >= HOLDERS_TOLD_MAX)
             continue;
-        if (holder->words != NULL)
+        if (holder->words)
             base_log_error("engine %s closes without receive chunk %u: it is held by %s %u", engine, i, holder->words,
                            holder->number);
         else

@@ -14,9 +14,9 @@ static bool iowq_is_worker(const char *task)
     char path[64], name[sizeof iowq_name] = "";
     snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task);
     FILE *file = fopen(path, "re");
-    if (file == NULL)
+    if (!file)
         return false; /* it has ended */
-    const bool read = fgets(name, sizeof name, file) != NULL;
+    const bool read = fgets(name, sizeof name, file);
     fclose(file);
     return read && strcmp(name, iowq_name) == 0;
 }
@@ -25,7 +25,7 @@ uint32_t net_iowq_workers(void)
 {
     uint32_t count = 0;
     DIR *tasks = opendir("/proc/self/task");
-    if (tasks == NULL)
+    if (!tasks)
         return 0;
     for (const struct dirent *task; (task = readdir(tasks)) != NULL;)
         count += task->d_name[0] != '.' && iowq_is_worker(task->d_name);

@@ -38,7 +38,7 @@ struct net_engine_ops {
     enum base_status (*receive)(struct net_socket *, struct base_error *);
     enum base_status (*send)(struct net_socket *, struct net_send_op *);
     void (*shutdown)(struct net_socket *);
-    void (*socket_close)(struct net_socket *, _Bool abort);
+    void (*socket_close)(struct net_socket *, bool abort);
     int (*descriptor)(const struct net_socket *); /* the kernel's, or -1 */
     void (*chunk_release)(struct net_engine *, const struct net_chunk *);
     enum base_status (*file_submit)(struct net_engine *, struct net_file_op *);

@@ -14,7 +14,7 @@ const char *net_uring_refusal(int os_error)
     case EPERM: {
         char setting = '0';
         FILE *file = fopen("/proc/sys/kernel/io_uring_disabled", "re");
-        if (file != NULL) {
+        if (file) {
             int got = fgetc(file);
             setting = got == EOF ? '0' : (char)got;
             fclose(file);

@@ -107,17 +107,17 @@ static enum base_status option_read(const char *text, size_t bytes, struct net_e
                                     struct base_error *error)
 {
     const char *equals = memchr(text, '=', bytes);
-    const size_t word_bytes = equals != NULL ? (size_t)(equals - text) : bytes;
+    const size_t word_bytes = equals ? (size_t)(equals - text) : bytes;
     const int option = option_find(text, word_bytes);
     if (option == NET_OPTION_COUNT)
         return option_unknown(text, word_bytes, error);
     const struct option *found = &options[option];
     if (choice->options & (uint32_t)found->feature)
         return base_error_set(error, BASE_INVALID, "the engine option %s is there twice", found->word);
-    if (equals != NULL && found->value == NET_OPTION_PLAIN)
+    if (equals && found->value == NET_OPTION_PLAIN)
         return base_error_set(error, BASE_INVALID, "the engine option %s takes no value", found->word);
     uint32_t us = found->value == NET_OPTION_TIME_OR_DEFAULT ? NET_NAPI_US_DEFAULT : 0;
-    if (equals != NULL)
+    if (equals)
         us = time_read(equals + 1, bytes - word_bytes - 1);
     if (us == 0 && found->value != NET_OPTION_PLAIN)
         return base_error_set(error, BASE_INVALID,

@@ -19,7 +19,7 @@ struct net_slots {
 static inline enum base_status net_slots_open(struct net_slots *slots, uint32_t count)
 {
     slots->free = calloc((size_t)count + 1, sizeof *slots->free); /* count may be 0 */
-    if (slots->free == NULL)
+    if (!slots->free)
         return BASE_NO_MEMORY;
     slots->count = count;
     slots->free_count = count;

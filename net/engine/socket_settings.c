@@ -99,7 +99,7 @@ static enum base_status next_word(const char **text, char *word, char **value, s
 {
     const size_t bytes = strcspn(*text, ",");
     const char *equals = memchr(*text, '=', bytes);
-    if (equals == NULL || bytes >= WORD_BYTES)
+    if (!equals || bytes >= WORD_BYTES)
         return base_error_set(error, BASE_INVALID, "\"%.*s\" is no socket setting: write setting=value[,...]",
                               (int)(bytes < WORD_BYTES ? bytes : WORD_BYTES), *text);
     memcpy(word, *text, bytes);

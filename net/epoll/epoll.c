@@ -43,7 +43,7 @@ static enum base_status epoll_chunks_reserve(struct epoll_engine *engine, uint32
     uint32_t have = 0;
     void **taken = calloc(count, sizeof *taken);
 
-    if (taken == NULL)
+    if (!taken)
         return base_error_set(error, BASE_NO_MEMORY, "engine epoll: no memory");
     while (have < count && (taken[have] = base_pool_take(engine->chunks)) != NULL)
         memset(taken[have++], 0, engine->chunk_bytes);
@@ -69,11 +69,11 @@ static void epoll_close(struct net_engine *base)
 {
     struct epoll_engine *engine = (struct epoll_engine *)base;
 
-    if (engine->sockets != NULL)
+    if (engine->sockets)
         BASE_ASSERT(net_slots_taken(&engine->slots) == 0);
     BASE_ASSERT(engine->file_count == 0);
     net_holders_close(&base->holders, base->name);
-    if (engine->chunks != NULL)
+    if (engine->chunks)
         (void)base_pool_close(engine->chunks);
     net_wake_close(&engine->wake);
     if (engine->epoll_fd >= 0)
@@ -231,7 +231,7 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
     enum base_status status;
     struct epoll_engine *engine = calloc(1, sizeof *engine);
 
-    if (engine == NULL)
+    if (!engine)
         return base_error_set(error, BASE_NO_MEMORY, "engine epoll: no memory");
     engine->base.ops = &epoll_ops;
     engine->base.name = net_rung_word(choice->kind);
@@ -246,7 +246,7 @@ enum base_status net_epoll_open(const struct net_engine_choice *choice, const st
     status = net_slots_open(&engine->slots, config->sockets_max);
     if (status == BASE_OK)
         engine->sockets = calloc(config->sockets_max, sizeof *engine->sockets);
-    if (status != BASE_OK || engine->sockets == NULL || engine->files == NULL) {
+    if (status != BASE_OK || !engine->sockets || !engine->files) {
         status = base_error_set(error, BASE_NO_MEMORY, "engine epoll: no memory for %u sockets", config->sockets_max);
         goto fail;
     }

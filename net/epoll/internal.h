@@ -80,7 +80,7 @@ static inline struct net_event *epoll_event_add(struct epoll_output *output, enu
     BASE_ASSERT(output->count < output->max);
     struct net_event *event = &output->events[output->count++];
     *event = (struct net_event){.kind = kind};
-    if (socket != NULL) {
+    if (socket) {
         event->socket = &socket->base;
         event->context = socket->base.context;
     }
@@ -95,7 +95,7 @@ enum base_status epoll_socket_connect(struct net_engine *, const struct net_addr
                                       void *context, struct net_socket **, struct base_error *);
 enum base_status epoll_socket_receive(struct net_socket *, struct base_error *);
 void epoll_socket_shutdown(struct net_socket *);
-void epoll_socket_close(struct net_socket *, _Bool abort);
+void epoll_socket_close(struct net_socket *, bool abort);
 /* Takes what epoll_wait said into the socket's flags. */
 void epoll_socket_notice(struct epoll_socket *socket, uint32_t kernel_events);
 /* Does the socket's next piece of work: one read, one send or one accepted connection. */

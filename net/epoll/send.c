@@ -46,7 +46,7 @@ enum base_status epoll_socket_send(struct net_socket *base, struct net_send_op *
     struct epoll_socket *socket = (struct epoll_socket *)base;
 
     BASE_ASSERT(!(socket->flags & (EPOLL_LISTENER | EPOLL_CONNECTING | EPOLL_CLOSING | EPOLL_FIN_AFTER_SEND)));
-    if (socket->op != NULL || socket->waiting_count == NET_SENDS_MAX)
+    if (socket->op || socket->waiting_count == NET_SENDS_MAX)
         return BASE_BUSY;
     memset(&op->own, 0, sizeof op->own);
     op->own.notice_first = socket->notice_next;
@@ -73,7 +73,7 @@ static void epoll_send_over(struct epoll_socket *socket, int os_error, struct ep
     struct net_send_op *op = socket->op;
 
     socket->op = NULL;
-    BASE_ASSERT(op != NULL && op->in_flight && socket->waiting_count <= NET_SENDS_MAX);
+    BASE_ASSERT(op && op->in_flight && socket->waiting_count <= NET_SENDS_MAX);
     op->own.os_error = socket->stream_error = os_error;
     if (os_error == 0 && (socket->flags & EPOLL_FIN_AFTER_SEND))
         (void)shutdown(socket->fd, SHUT_WR);
@@ -178,7 +178,7 @@ static void epoll_notices_take(struct epoll_socket *socket, uint32_t from, uint3
         if (op->own.notices_due == 0)
             socket->flags |= EPOLL_RETURNED;
     }
-    if (socket->op != NULL)
+    if (socket->op)
         socket->op->own.notices_due -= epoll_notices_of(socket->op, from, to);
     BASE_ASSERT(to - from < socket->notices_due);
     socket->notices_due -= to - from + 1;

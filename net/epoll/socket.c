@@ -33,7 +33,7 @@ static uint32_t epoll_socket_work(const struct epoll_socket *socket)
         return flags & (EPOLL_WRITABLE | EPOLL_HANGUP) ? EPOLL_CONNECTING : 0;
     if (flags & EPOLL_ACCEPTING)
         return flags & EPOLL_READABLE ? EPOLL_ACCEPTING : 0;
-    if (socket->op != NULL && (flags & EPOLL_WRITABLE))
+    if (socket->op && (flags & EPOLL_WRITABLE))
         return EPOLL_WRITABLE;
     if ((flags & EPOLL_RECEIVING) && (flags & EPOLL_READABLE) && !net_list_linked(&socket->starved))
         return EPOLL_RECEIVING;
@@ -168,7 +168,7 @@ enum base_status epoll_socket_connect(struct net_engine *base, const struct net_
     int connect_error = connect(fd, &address->any, address->bytes) == 0 ? 0 : errno;
     uint32_t flags = EPOLL_CONNECTING | (connect_error == EINPROGRESS ? 0 : EPOLL_WRITABLE);
     status = epoll_socket_take(engine, fd, context, flags, &taken, error);
-    if (taken == NULL)
+    if (!taken)
         return status;
     taken->connect_error = connect_error == EINPROGRESS ? 0 : connect_error;
     epoll_socket_set_deadline(taken, deadline_ns);
@@ -196,11 +196,11 @@ void epoll_socket_shutdown(struct net_socket *base)
     if (socket->flags & EPOLL_CLOSING)
         return;
     socket->flags |= EPOLL_FIN_AFTER_SEND;
-    if (socket->op == NULL)
+    if (!socket->op)
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
-void epoll_socket_close(struct net_socket *base, _Bool abort)
+void epoll_socket_close(struct net_socket *base, bool abort)
 {
     struct epoll_socket *socket = (struct epoll_socket *)base;
 
@@ -289,7 +289,7 @@ static void epoll_turn_close(struct epoll_socket *socket, struct epoll_output *o
         epoll_turn_returned(socket, output);
         return;
     }
-    if (socket->op != NULL) {
+    if (socket->op) {
         struct net_send_op *op = socket->op;
         socket->op = NULL;
         epoll_send_finished(socket, op, BASE_CANCELLED, output);

@@ -26,7 +26,7 @@ enum {
     PROBE_PATIENCE = 40 /* pauses in all */
 };
 
-/* Set-up ----------------------------------------------------------------------------------------------------------- */
+/* ---- set-up ---- */
 
 enum { PROBE_DEFER = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN };
 
@@ -55,7 +55,7 @@ static int try_uring(struct net_probe_result *result)
         return made;
     const char *forbidden = net_uring_filter(ring.ring_fd);
     io_uring_queue_exit(&ring);
-    if (forbidden == NULL)
+    if (!forbidden)
         return 0;
     result->state = NET_PROBE_STATE_FORBIDDEN;
     snprintf(result->why, sizeof result->why, "%s", forbidden);
@@ -99,7 +99,7 @@ static int try_engine_ring(struct net_probe_result *result)
     return 0;
 }
 
-/* Registered things ------------------------------------------------------------------------------------------------ */
+/* ---- registered things ---- */
 
 /* Runs one registration on a ring of its own. */
 static int on_ring(unsigned flags, int (*registration)(struct io_uring *ring))
@@ -135,7 +135,7 @@ static int register_buffer_ring(struct io_uring *ring)
 {
     int result = 0;
     struct io_uring_buf_ring *buffers = io_uring_setup_buf_ring(ring, PROBE_ENTRIES, 0, 0, &result);
-    if (buffers == NULL)
+    if (!buffers)
         return result;
     (void)io_uring_free_buf_ring(ring, buffers, PROBE_ENTRIES, 0);
     return 0;
@@ -251,7 +251,7 @@ static int try_huge_pages(struct net_probe_result *result)
     return -errno;
 }
 
-/* The table -------------------------------------------------------------------------------------------------------- */
+/* ---- the table ---- */
 
 static const struct probe_entry {
     const char *word, *about, *since;
@@ -371,7 +371,7 @@ static void probe_run_one(enum net_probe_id id, uint32_t *patience, struct net_p
         return;
     probe_explain(id, -failure, result);
     const char *words = id == NET_PROBE_URING ? net_uring_refusal(-failure) : NULL;
-    if (words != NULL)
+    if (words)
         snprintf(result->why, sizeof result->why, "%s", words);
 }
 
@@ -422,7 +422,7 @@ void net_probe_socket(struct net_probe_socket *socket_facts)
     close(fd);
 }
 
-/* Words ------------------------------------------------------------------------------------------------------------ */
+/* ---- words ---- */
 
 const char *net_probe_word(enum net_probe_id id)
 {

@@ -7,6 +7,7 @@
  * ends the last receive, so that nothing is in flight when memory and ring go; on failure both sockets are shut down
  * first, and the end is awaited. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -55,8 +56,8 @@ static int receive_consume(struct stream *stream, const struct io_uring_cqe *cqe
     case PROBE_ORDER_WRONG_BUFFER:
         return probe_broken(result, "received into another buffer than the next: this kernel delivers out of order");
     case PROBE_ORDER_WRONG_BYTE:
-        return probe_broken(result, "bytes from %llu on arrived wrong: this kernel delivers out of order",
-                            (unsigned long long)order->received_bytes);
+        return probe_broken(result, "bytes from %" PRIu64 " on arrived wrong: this kernel delivers out of order",
+                            order->received_bytes);
     case PROBE_ORDER_TOO_MUCH:
         return probe_broken(result, "received more bytes than the buffers hold");
     }
@@ -128,8 +129,8 @@ static int receive_run(struct stream *stream, struct net_probe_result *result)
             return failure;
     }
     if (stream->order.received_bytes != STREAM_BYTES)
-        return probe_broken(result, "%llu of %u bytes of a stream arrived",
-                            (unsigned long long)stream->order.received_bytes, STREAM_BYTES);
+        return probe_broken(result, "%" PRIu64 " of %u bytes of a stream arrived", stream->order.received_bytes,
+                            STREAM_BYTES);
     if ((stream->bundle && !stream->order.spanned) || (stream->incremental && !stream->order.shared))
         return probe_broken(result, "this kernel takes the request, but receives as if it had not");
     return 0;
@@ -154,7 +155,7 @@ static int run_with_buffers(struct stream *stream, struct net_probe_result *resu
     int failure = 0;
     const unsigned flags = stream->incremental ? IOU_PBUF_RING_INC : 0;
     stream->buffers = io_uring_setup_buf_ring(&stream->ring, PROBE_BUFFERS, 0, flags, &failure);
-    if (stream->buffers == NULL)
+    if (!stream->buffers)
         return failure;
     probe_order_begin(stream->memory, stream->incremental, &stream->order);
     for (uint32_t id = 0; id < PROBE_BUFFERS; id++)
@@ -172,7 +173,7 @@ static int try_stream(bool bundle, bool incremental, struct net_probe_result *re
     uint8_t *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     int failure = -ENOMEM;
 
-    if (stream == NULL || memory == MAP_FAILED)
+    if (!stream || memory == MAP_FAILED)
         goto free_memory;
     stream->bundle = bundle;
     stream->incremental = incremental;

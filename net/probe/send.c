@@ -156,7 +156,7 @@ static int await_notification(int fd, struct net_probe_result *result)
         if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) >= 0) {
             const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
             struct sock_extended_err notification = {0};
-            if (header != NULL)
+            if (header)
                 memcpy(&notification, CMSG_DATA(header), sizeof notification);
             if (notification.ee_origin != SO_EE_ORIGIN_ZEROCOPY)
                 return probe_broken(result, "the error queue holds something else than a notification");

@@ -202,7 +202,7 @@ enum base_status net_sim_connect(struct net_engine *base, const struct net_addre
 enum base_status net_sim_receive(struct net_socket *base, struct base_error *error);
 enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op);
 void net_sim_shutdown(struct net_socket *base);
-void net_sim_socket_close(struct net_socket *base, _Bool abort);
+void net_sim_socket_close(struct net_socket *base, bool abort);
 /* Something changed at the other end or in the pipes: goes on with what waited for it. */
 void net_sim_socket_nudge(struct sim_socket *socket);
 /* A connection may wait. */

@@ -19,6 +19,7 @@
  *
  * Every loop ends: a step at the same time moves at least a byte, or waits, and a receive held back as if no chunk were
  * free is held back for at least a nanosecond and a few times in a row at most. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,8 +150,8 @@ enum base_status net_sim_reserve(struct net_sim_world *world, uint32_t count, st
     if (needed > world->heap_capacity) {
         struct sim_due **heap = needed > UINT32_MAX ? NULL : realloc(world->heap, needed * sizeof *heap);
         if (!heap)
-            return base_error_set(error, BASE_NO_MEMORY, "no memory for %llu scheduled events of a simulated network",
-                                  (unsigned long long)needed);
+            return base_error_set(error, BASE_NO_MEMORY,
+                                  "no memory for %" PRIu64 " scheduled events of a simulated network", needed);
         world->heap = heap;
         world->heap_capacity = (uint32_t)needed;
     }
@@ -224,7 +225,7 @@ static bool polls_matter(const struct net_sim_world *world)
     return false;
 }
 
-_Bool net_sim_advance(struct net_sim_world *world, uint64_t limit_ns)
+bool net_sim_advance(struct net_sim_world *world, uint64_t limit_ns)
 {
     bool pending = world->heap_count || polls_matter(world);
     uint64_t target_ns = world->heap_count ? base_min_u64(world->heap[0]->due_ns, limit_ns) : limit_ns;

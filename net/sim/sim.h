@@ -46,7 +46,7 @@ enum base_status net_sim_pair(struct net_sim_world *world, int fds[2], struct ba
  * pending anywhere: with every worker idle that is a deadlock, and the test says so; a limit other than
  * NET_WAIT_FOREVER is reached all the same, so that the owner of a timer can pass its time. Poll first until no engine
  * has events: time does not wait for them. */
-_Bool net_sim_advance(struct net_sim_world *world, uint64_t limit_ns);
+bool net_sim_advance(struct net_sim_world *world, uint64_t limit_ns);
 uint64_t net_sim_now_ns(const struct net_sim_world *world);
 /* A hash of every event delivered so far and its time: equal seeds give equal traces. */
 uint64_t net_sim_trace(const struct net_sim_world *world);

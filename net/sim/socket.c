@@ -505,7 +505,7 @@ static void close_step(struct sim_due *due)
     close_try(socket);
 }
 
-void net_sim_socket_close(struct net_socket *base, _Bool abort)
+void net_sim_socket_close(struct net_socket *base, bool abort)
 {
     struct sim_socket *socket = (struct sim_socket *)base;
     struct net_sim_world *world = world_of(socket);
@@ -523,7 +523,7 @@ void net_sim_socket_close(struct net_socket *base, _Bool abort)
         connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {
         /* The kernel, if it has seen the send, may be in the middle of it: some more may go out, even all. */
-        bool unseen = socket->send.staged_by != NULL;
+        bool unseen = socket->send.staged_by;
         net_sim_cancel(world, &socket->send);
         socket->send_step = SIM_SEND_TRANSFER;
         if (!unseen && base_random_chance(&world->random, 1, 2))

@@ -102,7 +102,7 @@ static void facts_interface(int fd, struct net_socket_facts *facts)
         got = recv(route_fd, answer, sizeof answer, 0);
     close(route_fd);
     const uint32_t number = got > 0 ? route_interface(answer, (size_t)got) : 0;
-    if (number == 0 || if_indextoname(number, facts->interface) == NULL)
+    if (number == 0 || !if_indextoname(number, facts->interface))
         facts->interface[0] = '\0';
 }
 

@@ -40,10 +40,10 @@ static int tcp_try_congestion(int fd, const char *name)
 static void tcp_read_words(const char *path, char *text, int text_bytes)
 {
     FILE *file = fopen(path, "re");
-    if (file == NULL || fgets(text, text_bytes, file) == NULL)
+    if (!file || !fgets(text, text_bytes, file))
         snprintf(text, (size_t)text_bytes, "nothing");
     text[strcspn(text, "\n")] = '\0';
-    if (file != NULL)
+    if (file)
         fclose(file);
 }
 
@@ -92,7 +92,7 @@ static void tcp_note_buffer(struct net_engine *engine, int fd, int option, const
 {
     int size = 0;
     socklen_t size_bytes = sizeof size;
-    if (engine != NULL && bytes != 0 && getsockopt(fd, SOL_SOCKET, option, &size, &size_bytes) == 0 &&
+    if (engine && bytes != 0 && getsockopt(fd, SOL_SOCKET, option, &size, &size_bytes) == 0 &&
         size / 2 < (int)bytes) /* the kernel doubles it, for its own overhead, and says the double */
         net_engine_note(engine, "%s of %u bytes are cut to %d: raise %s", what, bytes, size / 2, sysctl);
 }

@@ -107,7 +107,7 @@ static bool broken_socket_end(struct uring_socket *socket, struct net_event *eve
         uring_receive_stop(socket);
     for (uint32_t tag = 0; tag < NET_SENDS_MAX; tag++) {
         struct net_send_op *op = socket->sends[tag];
-        if (op == NULL)
+        if (!op)
             continue;
         op->own.notices_due = 0;
         if (op == socket->op)
@@ -133,7 +133,7 @@ static uint32_t broken_end(struct uring_engine *engine, struct net_event *events
 
     BASE_ASSERT(!engine->ring_open && engine->tie_fd < 0); /* the kernel holds nothing */
     for (uint32_t i = 0; i < engine->file_slots.count && count < max; i++)
-        if (engine->files[i].op != NULL)
+        if (engine->files[i].op)
             uring_file_finished(engine, &engine->files[i], BASE_ENGINE_BROKEN, &events[count++]);
     for (uint32_t i = 0; i < engine->slots.count && count < max; i++)
         while (count < max && engine->sockets[i].fd >= 0 && broken_socket_end(&engine->sockets[i], &events[count]))

@@ -97,7 +97,7 @@ static uint32_t bundle_cut(struct uring_engine *engine, uint32_t *id, uint8_t **
 static bool bundle_wanted(const struct uring_unfolding *unfolding)
 {
     const struct uring_socket *socket = unfolding->socket;
-    return socket != NULL && socket->generation == unfolding->generation && !(socket->flags & URING_CLOSING);
+    return socket && socket->generation == unfolding->generation && !(socket->flags & URING_CLOSING);
 }
 
 static uint32_t bundle_resume(struct uring_engine *engine, struct net_event *events, uint32_t max)

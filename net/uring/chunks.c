@@ -59,7 +59,7 @@ static int uring_ring_register_best(struct uring_engine *engine)
 
 static void uring_ring_close(struct uring_chunks *chunks)
 {
-    if (chunks->ring != NULL)
+    if (chunks->ring)
         munmap(chunks->ring, chunks->ring_entries * sizeof(struct io_uring_buf));
     chunks->ring = NULL;
 }
@@ -96,7 +96,7 @@ static void uring_ring_open(struct uring_engine *engine, uint32_t count)
     void *pages = mmap(NULL, chunks->ring_entries * sizeof(struct io_uring_buf), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     chunks->ring = pages == MAP_FAILED ? NULL : pages;
-    const int result = chunks->ring == NULL ? -ENOMEM : uring_ring_register_best(engine);
+    const int result = !chunks->ring ? -ENOMEM : uring_ring_register_best(engine);
     if (result < 0) {
         uring_ring_miss(engine, uring_ring_refusal(-result));
         uring_ring_close(chunks);
@@ -113,7 +113,7 @@ static void uring_bundle_check(struct uring_engine *engine)
     BASE_ASSERT(!(uring_has(engine, NET_FEATURE_BUNDLE) && uring_has(engine, NET_FEATURE_INCREMENTAL)));
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         const char *broken = uring_has(engine, tried[i]) ? uring_bundle_broken(tried[i]) : NULL;
-        if (broken != NULL)
+        if (broken)
             net_engine_miss(&engine->base, tried[i], broken);
     }
     if (uring_has(engine, NET_FEATURE_BUNDLE) && !(engine->ring.features & IORING_FEAT_RECVSEND_BUNDLE))
@@ -150,11 +150,11 @@ static enum base_status uring_chunks_tables(struct uring_engine *engine, struct 
 
     if (engine->receiver == &uring_receiver_oneshot) {
         chunks->spare = calloc(chunks->count, sizeof *chunks->spare);
-        have = chunks->spare != NULL;
+        have = chunks->spare;
     } else if (engine->receiver == &uring_receiver_bundle) {
         chunks->provided = calloc(chunks->count, sizeof *chunks->provided);
         chunks->order = calloc(chunks->ring_entries, sizeof *chunks->order);
-        have = chunks->provided != NULL && chunks->order != NULL;
+        have = chunks->provided && chunks->order;
     }
     return have ? BASE_OK
                 : base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u chunks", chunks->count);
@@ -208,7 +208,7 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
         uring_ring_open(engine, config->recv_chunk_count);
     engine->receiver = uring_receiver_choose(engine);
     chunks->lent_max = config->recv_chunk_count;
-    chunks->count = config->recv_chunk_count + (chunks->ring != NULL ? 0 : config->sockets_max);
+    chunks->count = config->recv_chunk_count + (chunks->ring ? 0 : config->sockets_max);
     chunks->stride_bytes = base_align_up(config->recv_chunk_bytes, URING_CHUNK_ALIGN);
     enum base_status status = uring_chunks_tables(engine, error);
     if (status == BASE_OK)
@@ -218,7 +218,7 @@ enum base_status uring_chunks_open(struct uring_engine *engine, const struct net
     const size_t bytes = chunks->stride_bytes * chunks->count;
     if (uring_has(engine, NET_FEATURE_HUGE_PAGES)) {
         status = uring_pages_map_huge(engine, bytes, &chunks->data, &chunks->bytes, error);
-        chunks->huge = chunks->data != NULL;
+        chunks->huge = chunks->data;
         if (status != BASE_OK || chunks->huge)
             return status;
     }
@@ -235,7 +235,7 @@ void uring_chunk_provide(struct uring_engine *engine, uint32_t id)
     struct uring_chunks *chunks = &engine->chunks;
 
     BASE_ASSERT(chunks->free < chunks->count);
-    BASE_ASSERT(chunks->ring != NULL && id < chunks->count);
+    BASE_ASSERT(chunks->ring && id < chunks->count);
     io_uring_buf_ring_add(chunks->ring, uring_chunk_data(engine, id), chunks->chunk_bytes, (unsigned short)id,
                           io_uring_buf_ring_mask(chunks->ring_entries), 0);
     io_uring_buf_ring_advance(chunks->ring, 1);
@@ -267,12 +267,12 @@ void uring_chunks_enable(struct uring_engine *engine)
 
     if (engine->receiver == &uring_receiver_recv_zc)
         return;
-    BASE_ASSERT(!chunks->enabled && chunks->data != NULL);
+    BASE_ASSERT(!chunks->enabled && chunks->data);
     chunks->enabled = true;
     memset(chunks->data, 0, chunks->bytes);
-    if (chunks->ring != NULL) {
+    if (chunks->ring) {
         for (uint32_t id = 0; id < chunks->count; id++)
-            (chunks->provided != NULL ? uring_bundle_provide : uring_chunk_provide)(engine, id);
+            (chunks->provided ? uring_bundle_provide : uring_chunk_provide)(engine, id);
         return;
     }
     for (uint32_t id = chunks->count; id > 0; id--)
@@ -286,14 +286,14 @@ void uring_chunks_close(struct uring_engine *engine)
 {
     struct uring_chunks *chunks = &engine->chunks;
 
-    if (chunks->ring != NULL && engine->ring_open)
+    if (chunks->ring && engine->ring_open)
         (void)io_uring_unregister_buf_ring(&engine->ring, URING_CHUNK_GROUP);
     uring_ring_close(chunks);
     free(chunks->provided);
     free(chunks->order);
     free(chunks->spare);
     uring_area_close(engine);
-    if (chunks->data == NULL)
+    if (!chunks->data)
         return;
     uring_pages_unmap(engine, chunks->data, chunks->bytes, chunks->huge);
 }

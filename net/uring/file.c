@@ -7,7 +7,7 @@
 enum base_status uring_files_open(struct uring_engine *engine, uint32_t count)
 {
     engine->files = calloc(count + 1, sizeof *engine->files);
-    if (engine->files == NULL)
+    if (!engine->files)
         return BASE_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
         engine->files[i].slot = i;
@@ -24,7 +24,7 @@ enum base_status uring_file_submit(struct net_engine *base, struct net_file_op *
     if (slot == NET_SLOT_NONE)
         return BASE_BUSY;
     struct uring_file *file = &engine->files[slot];
-    BASE_ASSERT(file->op == NULL && !net_list_linked(&file->todo));
+    BASE_ASSERT(!file->op && !net_list_linked(&file->todo));
     file->op = op;
     net_list_append(&engine->files_todo, &file->todo);
     base->counters.file_reads += op->kind == NET_FILE_READ;
@@ -36,7 +36,7 @@ void uring_files_stage(struct uring_engine *engine)
 {
     while (!net_list_empty(&engine->files_todo)) {
         struct io_uring_sqe *sqe = uring_sqe(engine);
-        if (sqe == NULL)
+        if (!sqe)
             return;
         struct uring_file *file = NET_LIST_ENTRY(net_list_pop(&engine->files_todo), struct uring_file, todo);
         struct net_file_op *op = file->op;
@@ -99,7 +99,7 @@ uint32_t uring_file_complete(struct uring_engine *engine, const struct io_uring_
     struct uring_file *file = slot < engine->file_slots.count ? &engine->files[slot] : NULL;
     int os_error;
 
-    if (file == NULL || file->op == NULL || file->generation != (uint32_t)cqe->user_data) {
+    if (!file || !file->op || file->generation != (uint32_t)cqe->user_data) {
         engine->base.counters.stale_completions++;
         return 0;
     }

@@ -226,7 +226,7 @@ static inline uint64_t uring_user_data(enum uring_kind kind, uint32_t slot, uint
 static inline void uring_event_fill(struct net_event *event, enum net_event_kind kind, struct uring_socket *socket)
 {
     *event = (struct net_event){.kind = kind};
-    if (socket != NULL) {
+    if (socket) {
         event->socket = &socket->base;
         event->context = socket->base.context;
     }
@@ -245,7 +245,7 @@ enum base_status uring_socket_accept(struct net_socket *, struct base_error *);
 enum base_status uring_socket_connect(struct net_engine *, const struct net_address *, uint64_t deadline_ns,
                                       void *context, struct net_socket **, struct base_error *);
 void uring_socket_shutdown(struct net_socket *);
-void uring_socket_close(struct net_socket *, _Bool abort);
+void uring_socket_close(struct net_socket *, bool abort);
 /* When the socket is to be looked at again (uring_sockets_expire). */
 void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns);
 /* Marks a request for staging at the next poll. */

@@ -38,7 +38,7 @@ static int uring_memory_set(struct uring_engine *engine, uint32_t slot, void *me
 void uring_memory_enable(struct uring_engine *engine)
 {
     struct uring_memory *memory = &engine->memory;
-    const bool by_area = engine->area.data != NULL;
+    const bool by_area = engine->area.data;
     void *const there = by_area ? engine->area.data : engine->chunks.data;
     const size_t there_bytes = by_area ? engine->area.bytes : engine->chunks.bytes;
 
@@ -49,7 +49,7 @@ void uring_memory_enable(struct uring_engine *engine)
         return;
     }
     memory->ranges = calloc(URING_MEMORY_RANGES_MAX, sizeof *memory->ranges);
-    int os_error = memory->ranges == NULL || net_slots_open(&memory->slots, URING_MEMORY_RANGES_MAX) != BASE_OK
+    int os_error = !memory->ranges || net_slots_open(&memory->slots, URING_MEMORY_RANGES_MAX) != BASE_OK
                        ? ENOMEM
                        : -io_uring_register_buffers_sparse(&engine->ring, URING_MEMORY_RANGES_MAX);
     if (os_error == 0) {

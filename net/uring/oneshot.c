@@ -64,7 +64,7 @@ static uint32_t oneshot_deliver(struct uring_socket *socket, const struct io_uri
 static void oneshot_discard(struct uring_engine *engine, struct uring_socket *socket, const struct io_uring_cqe *cqe)
 {
     (void)cqe;
-    if (socket == NULL || socket->chunk == URING_CHUNK_NONE)
+    if (!socket || socket->chunk == URING_CHUNK_NONE)
         return;
     uring_chunk_spare(engine, socket->chunk);
     socket->chunk = URING_CHUNK_NONE;

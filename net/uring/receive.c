@@ -70,7 +70,7 @@ uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct n
      * short result: what then looks like the peer's FIN is none. */
     if (os_error == 0)
         os_error = socket->stream_error;
-    if (os_error == 0 && socket->op != NULL && net_tcp_was_reset(socket->fd))
+    if (os_error == 0 && socket->op && net_tcp_was_reset(socket->fd))
         os_error = ECONNRESET;
     socket->flags &= ~(uint32_t)URING_RECEIVING;
     uring_event_fill(event, NET_EVENT_RECEIVED, socket);

@@ -111,8 +111,7 @@ static bool area_map(struct uring_engine *engine)
     const bool larger = area->piece_bytes > (uint32_t)sysconf(_SC_PAGESIZE);
 
     if ((larger || uring_has(engine, NET_FEATURE_HUGE_PAGES)) &&
-        uring_pages_map_huge(engine, area->bytes, &area->data, &area->mapped_bytes, &error) == BASE_OK &&
-        area->data != NULL) {
+        uring_pages_map_huge(engine, area->bytes, &area->data, &area->mapped_bytes, &error) == BASE_OK && area->data) {
         area->huge = true;
         memset(area->data, 0, area->mapped_bytes); /* touched by the owner, so that it lies on the owner's NUMA node */
         return true;
@@ -140,7 +139,7 @@ static bool area_allocate(struct uring_engine *engine, const struct net_engine_c
     area->lent = calloc(pages, sizeof *area->lent);
     area->owed = calloc(pages, sizeof *area->owed);
     area->owing = calloc(pages, sizeof *area->owing);
-    return area->lent != NULL && area->owed != NULL && area->owing != NULL && area_map(engine) &&
+    return area->lent && area->owed && area->owing && area_map(engine) &&
            base_pages_map(engine->governor, BASE_HOLDER_CHUNKS, area->refill_bytes, true, &area->refill_memory,
                           &error) == BASE_OK;
 }
@@ -149,9 +148,9 @@ void uring_area_close(struct uring_engine *engine)
 {
     struct uring_area *area = &engine->area;
 
-    if (area->data != NULL)
+    if (area->data)
         uring_pages_unmap(engine, area->data, area->mapped_bytes, area->huge);
-    if (area->refill_memory != NULL)
+    if (area->refill_memory)
         base_pages_unmap(engine->governor, BASE_HOLDER_CHUNKS, area->refill_memory, area->refill_bytes);
     free(area->lent);
     free(area->owed);

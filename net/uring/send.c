@@ -34,7 +34,7 @@ static bool uring_zerocopy_works(struct uring_engine *engine)
     struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
     io_uring_prep_send_zc(sqe, fd, &byte, 1, MSG_NOSIGNAL, IORING_SEND_ZC_REPORT_USAGE);
     /* A wait that ends by time or signal right after a submit is no error, and has no completion. */
-    while (more && io_uring_submit_and_wait_timeout(&engine->ring, &cqe, 1, &limit, NULL) >= 0 && cqe != NULL) {
+    while (more && io_uring_submit_and_wait_timeout(&engine->ring, &cqe, 1, &limit, NULL) >= 0 && cqe) {
         more = (cqe->flags & IORING_CQE_F_MORE) != 0;
         works |= (cqe->flags & IORING_CQE_F_NOTIF) != 0;
         io_uring_cqe_seen(&engine->ring, cqe);
@@ -56,9 +56,9 @@ enum base_status uring_socket_send(struct net_socket *base, struct net_send_op *
     uint32_t tag = 0;
 
     BASE_ASSERT(!(socket->flags & (URING_LISTENER | URING_CONNECTING | URING_CLOSING | URING_FIN_AFTER_SEND)));
-    while (tag < NET_SENDS_MAX && socket->sends[tag] != NULL)
+    while (tag < NET_SENDS_MAX && socket->sends[tag])
         tag++;
-    if (socket->op != NULL || tag == NET_SENDS_MAX)
+    if (socket->op || tag == NET_SENDS_MAX)
         return BASE_BUSY;
     memset(&op->own, 0, sizeof op->own);
     op->own.tag = tag;
@@ -146,7 +146,7 @@ static uint32_t uring_send_over(struct uring_socket *socket, int os_error, struc
 {
     struct net_send_op *op = socket->op;
 
-    BASE_ASSERT(op != NULL && socket->sends[op->own.tag] == op);
+    BASE_ASSERT(op && socket->sends[op->own.tag] == op);
     socket->op = NULL;
     op->own.os_error = socket->stream_error = os_error;
     if (os_error == 0 && (socket->flags & URING_FIN_AFTER_SEND))
@@ -215,7 +215,7 @@ uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_
     const bool copied = ((uint32_t)cqe->res & IORING_NOTIF_USAGE_ZC_COPIED) != 0;
     struct net_send_op *op = tag < NET_SENDS_MAX ? socket->sends[tag] : NULL;
 
-    BASE_ASSERT(op != NULL && op->own.notices_due > 0 && socket->notices_due > 0);
+    BASE_ASSERT(op && op->own.notices_due > 0 && socket->notices_due > 0);
     socket->notices_due--;
     op->own.notices_due--;
     if (copied && socket->notices_void > 0) /* a send that failed has used nothing, and that is said the same way */

@@ -65,8 +65,8 @@ static void uring_socket_release(struct uring_socket *socket)
 
     BASE_ASSERT((socket->flags & URING_CLOSING) && socket->fd >= 0 && !net_list_linked(&socket->starved));
     for (uint32_t tag = 0; tag < NET_SENDS_MAX; tag++)
-        BASE_ASSERT(socket->sends[tag] == NULL); /* every SENT came before CLOSED */
-    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->notices_due == 0 && socket->op == NULL &&
+        BASE_ASSERT(!socket->sends[tag]); /* every SENT came before CLOSED */
+    BASE_ASSERT(socket->armed == 0 && socket->wants == 0 && socket->notices_due == 0 && !socket->op &&
                 socket->chunk == URING_CHUNK_NONE);
     net_list_unlink(&socket->todo);
     net_list_unlink(&socket->timed);
@@ -125,7 +125,7 @@ enum base_status uring_socket_connect(struct net_engine *base, const struct net_
     if (status != BASE_OK)
         return status;
     status = uring_socket_take(engine, fd, context, URING_CONNECTING, &taken, error);
-    if (taken == NULL)
+    if (!taken)
         return status;
     taken->address = *address;
     uring_socket_set_deadline(taken, deadline_ns);
@@ -141,7 +141,7 @@ void uring_socket_shutdown(struct net_socket *base)
     if (socket->flags & URING_CLOSING)
         return;
     socket->flags |= URING_FIN_AFTER_SEND;
-    if (socket->op == NULL)
+    if (!socket->op)
         (void)shutdown(socket->fd, SHUT_WR);
 }
 
@@ -159,7 +159,7 @@ static void uring_socket_settle(struct uring_socket *socket)
     }
 }
 
-void uring_socket_close(struct net_socket *base, _Bool abort)
+void uring_socket_close(struct net_socket *base, bool abort)
 {
     struct uring_socket *socket = (struct uring_socket *)base;
 
@@ -185,7 +185,7 @@ bool uring_socket_finish(struct uring_socket *socket, struct net_event *event)
         event->status = BASE_CANCELLED;
         return false;
     }
-    if (socket->op != NULL) {
+    if (socket->op) {
         struct net_send_op *op = socket->op;
         socket->op = NULL;
         uring_send_finished(socket, op, BASE_CANCELLED, event);
@@ -233,7 +233,7 @@ static bool uring_socket_stage(struct uring_socket *socket)
     while (socket->wants != 0) {
         unsigned kind = (unsigned)__builtin_ctz(socket->wants);
         struct io_uring_sqe *sqe = uring_sqe(engine);
-        if (sqe == NULL)
+        if (!sqe)
             return false;
         uring_prepare[kind](socket, sqe);
         if (uring_has(engine, NET_FEATURE_REGISTERED_FILES) && kind != URING_CANCEL) {
@@ -380,7 +380,7 @@ uint32_t uring_socket_complete(struct uring_engine *engine, const struct io_urin
     uint32_t slot = (uint32_t)(cqe->user_data >> 32) & 0xffffff;
     struct uring_socket *socket = slot < engine->slots.count ? &engine->sockets[slot] : NULL;
 
-    if (socket == NULL || socket->fd < 0 || socket->generation != (uint32_t)cqe->user_data) {
+    if (!socket || socket->fd < 0 || socket->generation != (uint32_t)cqe->user_data) {
         engine->base.counters.stale_completions++;
         engine->receiver->discard(engine, NULL, cqe);
         return 0;

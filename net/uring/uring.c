@@ -95,7 +95,7 @@ struct io_uring_sqe *uring_sqe(struct uring_engine *engine)
         uring_submit(engine);
     struct io_uring_sqe *sqe = io_uring_get_sqe(&engine->ring);
 
-    if (sqe != NULL)
+    if (sqe)
         return sqe;
     uring_submit(engine);
     if (uring_has(engine, NET_FEATURE_SQPOLL)) {
@@ -216,9 +216,9 @@ static void uring_close(struct net_engine *base)
 {
     struct uring_engine *engine = (struct uring_engine *)base;
 
-    if (engine->sockets != NULL)
+    if (engine->sockets)
         BASE_ASSERT(net_slots_taken(&engine->slots) == 0);
-    if (engine->files != NULL)
+    if (engine->files)
         BASE_ASSERT(net_slots_taken(&engine->file_slots) == 0);
     net_holders_close(&base->holders, base->name);
     uring_chunks_close(engine);
@@ -245,7 +245,7 @@ static void uring_stage_wake(struct uring_engine *engine)
 {
     struct io_uring_sqe *sqe;
 
-    if (engine->wake_armed || (sqe = uring_sqe(engine)) == NULL)
+    if (engine->wake_armed || !(sqe = uring_sqe(engine)))
         return;
     io_uring_prep_poll_multishot(sqe, engine->wake.fd, POLLIN);
     io_uring_sqe_set_data64(sqe, uring_user_data(URING_WAKE, 0, 0));
@@ -411,7 +411,7 @@ static enum base_status uring_open_tables(struct uring_engine *engine, const str
                                           struct base_error *error)
 {
     engine->sockets = calloc(config->sockets_max, sizeof *engine->sockets);
-    if (engine->sockets == NULL || net_slots_open(&engine->slots, config->sockets_max) != BASE_OK ||
+    if (!engine->sockets || net_slots_open(&engine->slots, config->sockets_max) != BASE_OK ||
         uring_files_open(engine, config->file_ops_max) != BASE_OK)
         return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory for %u sockets", config->sockets_max);
     for (uint32_t i = 0; i < config->sockets_max; i++)
@@ -428,11 +428,11 @@ static enum base_status uring_open_kernel(struct uring_engine *engine, const str
         *refusal = net_uring_refusal(-result);
         if (result == -EINVAL)
             return base_error_set(error, BASE_UNSUPPORTED, "engine uring: %s", *refusal);
-        return base_error_set_errno(error, -result, "engine uring: %s", *refusal != NULL ? *refusal : "io_uring_setup");
+        return base_error_set_errno(error, -result, "engine uring: %s", *refusal ? *refusal : "io_uring_setup");
     }
     engine->ring_open = true;
     *refusal = net_uring_filter(engine->ring.ring_fd);
-    if (*refusal != NULL)
+    if (*refusal)
         return base_error_set(error, BASE_DENIED, "engine uring: %s", *refusal);
     result = uring_has(engine, NET_FEATURE_REGISTERED_FILES)
                  ? io_uring_register_files_sparse(&engine->ring, config->sockets_max)
@@ -453,7 +453,7 @@ enum base_status net_uring_open(const struct net_engine_choice *choice, const st
     struct uring_engine *engine = calloc(1, sizeof *engine);
     enum base_status status;
 
-    if (engine == NULL)
+    if (!engine)
         return base_error_set(error, BASE_NO_MEMORY, "engine uring: no memory");
     engine->base.ops = &uring_ops;
     engine->base.name = net_rung_word(choice->kind == NET_ENGINE_AUTO ? NET_ENGINE_URING : choice->kind);

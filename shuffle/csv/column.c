@@ -26,7 +26,7 @@ static bool convert_nulls(const struct csv_column *column, const struct shuffle_
 {
     for (uint32_t r = from; r < rows; r++) {
         const bool null = shuffle_csv_field_is_null(&column->field[r], options);
-        if (column->null != NULL) {
+        if (column->null) {
             column->null[r] = null;
         } else if (null) {
             *bad_row = r;
@@ -38,7 +38,7 @@ static bool convert_nulls(const struct csv_column *column, const struct shuffle_
 
 static inline bool null_at(const struct csv_column *column, uint32_t row)
 {
-    return column->null != NULL && column->null[row];
+    return column->null && column->null[row];
 }
 
 static const char *convert_strings(const struct csv_column *column, uint32_t from, uint32_t rows)
@@ -58,7 +58,7 @@ static const char *convert_binaries(const struct csv_column *column, uint32_t fr
         if (!null_at(column, r)) {
             const char *words =
                 shuffle_value_parse_binary(field->data, field->bytes, (uint8_t *)(uintptr_t)field->data, &made);
-            if (words != NULL) {
+            if (words) {
                 *bad_row = r;
                 return words;
             }
@@ -141,9 +141,9 @@ static const char *convert_others(const struct csv_column *column, uint32_t from
             continue;
         }
         const char *words = shuffle_value_parse(column->info, field->data, field->bytes, to);
-        if (words == NULL && column->info->inferred && !shuffle_value_kept(column->info, field->data, field->bytes, to))
+        if (!words && column->info->inferred && !shuffle_value_kept(column->info, field->data, field->bytes, to))
             words = changed_words;
-        if (words != NULL) {
+        if (words) {
             *bad_row = r;
             return words;
         }
@@ -173,7 +173,7 @@ const char *shuffle_csv_column_convert(const struct csv_column *column, const st
             shuffle_csv_undouble(&column->field[r], (uint8_t)options->quote);
     const bool whole = convert_nulls(column, options, from, rows, bad_row);
     const char *words = convert_values(column, from, whole ? rows : *bad_row, bad_row);
-    return words != NULL || whole ? words : empty_words;
+    return words || whole ? words : empty_words;
 }
 
 /* A decimal that takes the text and all values of the column's own type, which is an integer or a decimal. */
@@ -189,7 +189,7 @@ static bool fitting_decimal(const struct shuffle_field *info, const struct csv_f
         whole = (uint32_t)info->precision - info->scale;
         scale = scale > info->scale ? scale : info->scale;
     }
-    const uint32_t digits = (uint32_t)((point != NULL ? point : end) - field->data);
+    const uint32_t digits = (uint32_t)((point ? point : end) - field->data);
     whole = digits > whole ? digits : whole;
     if (scale + whole > SHUFFLE_DECIMAL_DIGITS_MAX)
         return false;
@@ -197,7 +197,7 @@ static bool fitting_decimal(const struct shuffle_field *info, const struct csv_f
     better->precision = (uint8_t)(scale + whole);
     better->scale = (uint8_t)scale;
     uint8_t unused[16];
-    return shuffle_value_parse(better, field->data, field->bytes, unused) == NULL;
+    return !shuffle_value_parse(better, field->data, field->bytes, unused);
 }
 
 /* A type that takes the text, and the other values of the column as it is; integers stay joinable with integers. */
@@ -208,7 +208,7 @@ static void fitting_type(const struct shuffle_field *info, const struct csv_fiel
     struct shuffle_field try = *info;
     try.type = info->type == SHUFFLE_DATE ? SHUFFLE_TIMESTAMP : SHUFFLE_INT64;
     const bool wider = integer || info->type == SHUFFLE_DATE || (info->type == SHUFFLE_BOOL && !info->inferred);
-    if (wider && shuffle_value_parse(&try, field->data, field->bytes, unused) == NULL) {
+    if (wider && !shuffle_value_parse(&try, field->data, field->bytes, unused)) {
         *better = try;
         return;
     }
@@ -219,7 +219,7 @@ static void fitting_type(const struct shuffle_field *info, const struct csv_fiel
     try = *info;
     try.type = SHUFFLE_FLOAT64;
     const bool number = integer || info->type == SHUFFLE_DECIMAL;
-    if (!number || shuffle_value_parse(&try, field->data, field->bytes, unused) != NULL)
+    if (!number || shuffle_value_parse(&try, field->data, field->bytes, unused))
         try.type = SHUFFLE_STRING;
     *better = try;
 }

@@ -106,7 +106,7 @@ static inline enum csv_result end_field(struct csv_split *split, struct record *
     }
     if (record->column >= split->columns) /* when tolerant, reported at the record's end */
         return split->tolerant ? CSV_OK : csv_fail(split, record, record->begin, CSV_FIELD_COUNT);
-    const uint32_t target = split->target == NULL ? record->column : split->target[record->column];
+    const uint32_t target = !split->target ? record->column : split->target[record->column];
     if (target != CSV_SKIP)
         split->field[target * split->field_stride + split->rows] = (struct csv_field){
             .data = data + from, .bytes = (uint32_t)(to - from), .quoted = record->quoted, .doubled = record->doubled};
@@ -190,7 +190,7 @@ enum csv_result shuffle_csv_split(struct csv_split *split, const uint8_t *data, 
         split->lines = record.lines;
         if (split->rows == split->rows_max || record.begin >= stop)
             return result;
-        if (split->row_line != NULL)
+        if (split->row_line)
             split->row_line[split->rows] = (uint32_t)record.lines;
         result = split_record(split, &record, &cursor, final);
         if (split->tolerant && (result == CSV_FIELD_COUNT || result == CSV_EMPTY_LINE)) {
@@ -208,7 +208,7 @@ void shuffle_csv_undouble(struct csv_field *field, uint8_t quote)
     const uint8_t *from = field->data, *end = from + field->bytes;
     while (from < end) {
         const uint8_t *pair = memchr(from, quote, (size_t)(end - from));
-        const size_t run = pair == NULL ? (size_t)(end - from) : (size_t)(pair - from) + 1;
+        const size_t run = !pair ? (size_t)(end - from) : (size_t)(pair - from) + 1;
         memmove(to, from, run);
         to += run;
         from += run + (pair != NULL);

@@ -9,7 +9,7 @@ uint32_t shuffle_csv_rows_convert(const struct csv_column *column, uint32_t coun
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = 0;
         const char *words = shuffle_csv_column_convert(&column[i], options, 0, first, &row);
-        if (words == NULL)
+        if (!words)
             continue;
         first = row; /* of further columns only earlier rows matter */
         *bad = (struct csv_bad){.column = &column[i], .words = words};
@@ -26,7 +26,7 @@ bool shuffle_csv_rows_convert_good(const struct csv_column *column, uint32_t cou
         uint32_t from = 0, row = 0;
         const char *words;
         while ((words = shuffle_csv_column_convert(&column[i], options, from, rows, &row)) != NULL) {
-            if (bad[row].words == NULL)
+            if (!bad[row].words)
                 bad[row] = (struct csv_bad){.column = &column[i], .words = words};
             any = true;
             from = row + 1;
@@ -40,12 +40,12 @@ uint32_t shuffle_csv_rows_drop_bad(const struct csv_column *column, uint32_t cou
 {
     uint32_t kept = 0;
     for (uint32_t r = 0; r < rows; r++) {
-        if (bad[r].words != NULL)
+        if (bad[r].words)
             continue;
         for (uint32_t i = 0; i < count && kept < r; i++) {
             const size_t stride = shuffle_csv_column_stride(column[i].info);
             memcpy(column[i].data + kept * stride, column[i].data + r * stride, stride);
-            if (column[i].null != NULL)
+            if (column[i].null)
                 column[i].null[kept] = column[i].null[r];
         }
         kept++;

@@ -10,6 +10,7 @@
  * point into the batch. */
 #include "shuffle/exchange/exchange.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -32,8 +33,8 @@ static enum base_status config_check(const struct shuffle_exchange_config *confi
     const uint64_t least =
         config->layout->row_bytes ? config->layout->row_bytes : shuffle_row_head_bytes(config->layout);
     if (least > SHUFFLE_ROW_BYTES_MAX)
-        return base_error_set(error, BASE_TOO_LARGE, "exchange %u: rows of %llu bytes; the limit is %u", config->id,
-                              (unsigned long long)least, SHUFFLE_ROW_BYTES_MAX);
+        return base_error_set(error, BASE_TOO_LARGE, "exchange %u: rows of %" PRIu64 " bytes; the limit is %u",
+                              config->id, least, SHUFFLE_ROW_BYTES_MAX);
     if (least == 0 || config->key->count == 0)
         return base_error_set(error, BASE_INVALID, "exchange %u: rows without columns, or without a key", config->id);
     return BASE_OK;
@@ -315,9 +316,10 @@ static enum base_status append_row(struct shuffle_exchange *exchange, const stru
     const uint64_t bytes = shuffle_batch_row_bytes(layout, batch, row);
     if (bytes > SHUFFLE_ROW_BYTES_MAX)
         return base_error_set(error, BASE_TOO_LARGE,
-                              "a row of %llu bytes cannot be shuffled: the limit for the selected columns of a row is "
+                              "a row of %" PRIu64
+                              " bytes cannot be shuffled: the limit for the selected columns of a row is "
                               "%u bytes",
-                              (unsigned long long)bytes, SHUFFLE_ROW_BYTES_MAX);
+                              bytes, SHUFFLE_ROW_BYTES_MAX);
     enum base_status status;
     if (destination == exchange->worker) {
         struct shuffle_group *own = &exchange->own;

@@ -15,6 +15,7 @@
  * row that the frame has announced, so at most SHUFFLE_ROW_BYTES_MAX; the usual size is reserved ahead. */
 #include "shuffle/frames/inlet.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <xxhash.h> /* the library's: its streaming form cannot be inlined without optimisation */
 
@@ -70,8 +71,8 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
                                   "a frame of exchange %u comes after its end of stream", header->exchange);
     if (header->sequence != lane->sequence)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_SEQUENCE,
-                                  "exchange %u: frame %llu comes instead of frame %llu", header->exchange,
-                                  (unsigned long long)header->sequence, (unsigned long long)lane->sequence);
+                                  "exchange %u: frame %" PRIu64 " comes instead of frame %" PRIu64, header->exchange,
+                                  header->sequence, lane->sequence);
     if (header->kind == SHUFFLE_FRAME_DATA && exchange->row_bytes &&
         header->bytes != (uint64_t)header->rows * exchange->row_bytes)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: %u bytes are not %u rows of %u bytes",
@@ -110,14 +111,15 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
     inlet->state = SHUFFLE_INLET_HEADER;
     inlet->header_bytes = 0;
     if (inlet->rows_left > 0 || inlet->stitch_bytes > 0)
-        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: frame %llu ends before its rows do",
-                                  header->exchange, (unsigned long long)header->sequence);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
+                                  "exchange %u: frame %" PRIu64 " ends before its rows do", header->exchange,
+                                  header->sequence);
     if (header->flags & SHUFFLE_FRAME_CHECKED && XXH3_64bits_digest(inlet->check) != header->check)
-        return shuffle_inlet_fail(
-            inlet, error, BASE_FRAME_CORRUPT,
-            "exchange %u: the checksum of frame %llu (%u bytes) does not match: bytes were changed on the "
-            "way, look at that node's memory and network card",
-            header->exchange, (unsigned long long)header->sequence, header->bytes);
+        return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
+                                  "exchange %u: the checksum of frame %" PRIu64
+                                  " (%u bytes) does not match: bytes were changed on the "
+                                  "way, look at that node's memory and network card",
+                                  header->exchange, header->sequence, header->bytes);
     if (header->kind == SHUFFLE_FRAME_DATA) {
         inlet->exchange->in[inlet->peer].totals.bytes += header->bytes;
         inlet->shared->received_bytes[inlet->peer] += inlet->piece.frame ? 0 : header->bytes;
@@ -140,13 +142,12 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     const struct shuffle_lane_totals *got = &lane->totals, *sent = &inlet->totals;
     if (got->rows != sent->rows || got->bytes != sent->bytes || got->hash_sum != sent->hash_sum)
-        return shuffle_inlet_fail(
-            inlet, error, BASE_LANE_TOTALS,
-            "exchange %u: sent %llu rows, %llu bytes, hash sum %016llx, but %llu rows, %llu bytes, hash sum "
-            "%016llx have arrived",
-            exchange->config.id, (unsigned long long)sent->rows, (unsigned long long)sent->bytes,
-            (unsigned long long)sent->hash_sum, (unsigned long long)got->rows, (unsigned long long)got->bytes,
-            (unsigned long long)got->hash_sum);
+        return shuffle_inlet_fail(inlet, error, BASE_LANE_TOTALS,
+                                  "exchange %u: sent %" PRIu64 " rows, %" PRIu64 " bytes, hash sum %016" PRIx64
+                                  ", but %" PRIu64 " rows, %" PRIu64 " bytes, hash sum "
+                                  "%016" PRIx64 " have arrived",
+                                  exchange->config.id, sent->rows, sent->bytes, sent->hash_sum, got->rows, got->bytes,
+                                  got->hash_sum);
     lane->ended = true;
     exchange->ended++;
     BASE_ASSERT(exchange->ended <= exchange->workers);
@@ -227,8 +228,8 @@ static enum base_status group_count(struct shuffle_inlet *inlet, struct shuffle_
     BASE_ASSERT(count <= SHUFFLE_BATCH_ROWS && inlet->piece_at <= inlet->piece.bytes);
     if (count > inlet->rows_left)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
-                                  "exchange %u: frame %llu has more rows than it says", inlet->header.exchange,
-                                  (unsigned long long)inlet->header.sequence);
+                                  "exchange %u: frame %" PRIu64 " has more rows than it says", inlet->header.exchange,
+                                  inlet->header.sequence);
     inlet->rows_left -= count;
     totals->rows += count;
     for (uint32_t i = 0; i < count; i++)
@@ -393,7 +394,7 @@ enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct sh
 
 bool shuffle_inlet_holds(const struct shuffle_inlet *inlet)
 {
-    return inlet->piece.data != NULL;
+    return inlet->piece.data;
 }
 
 void shuffle_inlet_drop(struct shuffle_inlet *inlet)

@@ -1,4 +1,5 @@
 /* Pieces: taking bytes out of them, giving them back, and what is said when they are wrong. */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <xxhash.h> /* the library's: its streaming form cannot be inlined without optimisation */
@@ -28,8 +29,8 @@ void shuffle_inlet_took(struct shuffle_inlet *inlet, const uint8_t *bytes, uint3
 
 enum base_status shuffle_inlet_misfit(const struct shuffle_inlet *inlet, struct base_error *error)
 {
-    return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: a row of frame %llu is malformed",
-                              inlet->header.exchange, (unsigned long long)inlet->header.sequence);
+    return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT, "exchange %u: a row of frame %" PRIu64 " is malformed",
+                              inlet->header.exchange, inlet->header.sequence);
 }
 
 uint32_t shuffle_inlet_copy(struct shuffle_inlet *inlet, void *to, uint32_t want)

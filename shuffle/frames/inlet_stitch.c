@@ -51,7 +51,7 @@ enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t byt
     stitch_moved(inlet, before, grown);
     free(before);
     inlet->stitch_capacity = capacity;
-    BASE_ASSERT(inlet->stitch_capacity >= bytes && inlet->stitch != NULL);
+    BASE_ASSERT(inlet->stitch_capacity >= bytes && inlet->stitch);
     return BASE_OK;
 }
 

@@ -7,6 +7,7 @@
  * have been a listener's queue of a job before. Only a refusal is final. */
 #include "shuffle/mesh/internal.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -328,10 +329,10 @@ static enum base_status connect_late(const struct shuffle_mesh *mesh, struct bas
     return base_error_set(error, BASE_UNREACHABLE,
                           "node %s at %s (worker %u) cannot be reached from node %s: no new connection within %.1f s "
                           "(%u of %u workers of "
-                          "other nodes are missing; %llu strangers were turned away%s%s%s%s)",
+                          "other nodes are missing; %" PRIu64 " strangers were turned away%s%s%s%s)",
                           mesh_node(mesh, first), address, first, mesh_node(mesh, mesh->config.worker),
                           (double)connect_patience_ns(mesh) / (double)BASE_NS_PER_S, missing, mesh->remote_count,
-                          (unsigned long long)mesh->strangers, key ? "; what answers for node " : "",
+                          mesh->strangers, key ? "; what answers for node " : "",
                           key ? mesh_node(mesh, mesh->called_peer) : "", key ? " " : "",
                           key ? net_proof_words(mesh->called_why) : "");
 }

@@ -170,7 +170,7 @@ bool shuffle_mesh_socket_facts(const struct shuffle_mesh *mesh, struct net_socke
     const uint32_t workers = mesh->config.workers;
     facts->known = false;
     for (uint32_t i = 0; i < workers && !facts->known; i++)
-        if (mesh->peers[i].connection != NULL && mesh->peers[i].connection->socket != NULL)
+        if (mesh->peers[i].connection && mesh->peers[i].connection->socket)
             net_socket_facts_read(mesh->peers[i].connection->socket, facts);
     return facts->known;
 }

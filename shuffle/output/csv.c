@@ -60,9 +60,9 @@ size_t shuffle_output_csv_encode(const struct output_encoder *encoder, const uin
         const struct output_item *item = &encoder->item[i];
         uint32_t bytes;
         const uint8_t *value = output_item_value(item, row, &bytes);
-        if (value != NULL && item->slot->type == SHUFFLE_STRING)
+        if (value && item->slot->type == SHUFFLE_STRING)
             out += encode_string(value, bytes, out);
-        else if (value != NULL)
+        else if (value)
             out += shuffle_value_format(item->slot, value, bytes, out);
         *out++ = ',';
     }
@@ -75,13 +75,13 @@ size_t shuffle_output_csv_encode(const struct output_encoder *encoder, const uin
 char *shuffle_output_csv_header(const struct shuffle_schema *schema)
 {
     char *header = malloc((size_t)schema->count * (4 * SHUFFLE_NAME_BYTES_MAX + 64) + 2);
-    if (header == NULL)
+    if (!header)
         return NULL;
     char *at = header;
     for (uint32_t i = 0; i < schema->count; i++) {
         const struct shuffle_schema one = {.count = 1, .field = &schema->field[i]};
         char *field = shuffle_schema_format(&one);
-        if (field == NULL) {
+        if (!field) {
             free(header);
             return NULL;
         }

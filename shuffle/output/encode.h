@@ -39,9 +39,9 @@ static inline const uint8_t *output_item_value(const struct output_item *item, c
     const uint8_t *from = row[item->side];
     struct shuffle_cut *cut = shuffle_row_cut(from);
     uint32_t offset;
-    if (cut != NULL)
+    if (cut)
         return output_item_cut(item, cut, &offset, bytes) ? shuffle_cut_part(cut, offset, *bytes) : NULL;
-    if (from == NULL || shuffle_row_null(item->layout, from, item->column))
+    if (!from || shuffle_row_null(item->layout, from, item->column))
         return NULL;
     return shuffle_row_value(item->layout, from, item->column, bytes);
 }
@@ -51,9 +51,9 @@ static inline uint32_t output_item_bytes(const struct output_item *item, const u
 {
     const struct shuffle_cut *cut = shuffle_row_cut(row[item->side]);
     uint32_t offset, bytes = 0;
-    if (cut != NULL)
+    if (cut)
         return output_item_cut(item, cut, &offset, &bytes) ? bytes : 0;
-    return output_item_value(item, row, &bytes) != NULL ? bytes : 0;
+    return output_item_value(item, row, &bytes) ? bytes : 0;
 }
 
 /* Bytes of the items of variable length. */

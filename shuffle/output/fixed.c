@@ -24,12 +24,12 @@ size_t shuffle_output_fixed_encode(const struct output_encoder *encoder, const u
         const struct shuffle_slot *slot = &result->slot[i];
         const struct shuffle_cut *cut = shuffle_row_cut(row[encoder->item[i].side]);
         uint32_t offset, bytes;
-        if (cut != NULL && output_item_cut(&encoder->item[i], cut, &offset, &bytes)) {
+        if (cut && output_item_cut(&encoder->item[i], cut, &offset, &bytes)) {
             shuffle_cut_copy(cut, offset, slot->width, to + slot->offset);
             continue;
         }
         const uint8_t *value = output_item_value(&encoder->item[i], row, &bytes);
-        if (value != NULL) {
+        if (value) {
             memcpy(to + slot->offset, value, slot->width);
             continue;
         }

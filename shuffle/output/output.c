@@ -74,14 +74,14 @@ static enum base_status scratch_reserve(struct shuffle_output *output, struct ou
         base_pages_map(output->config.governor, BASE_HOLDER_OUTPUT, capacity, false, &grown, error);
     if (status != BASE_OK)
         return status;
-    if (scratch->data != NULL)
+    if (scratch->data)
         base_pages_unmap(output->config.governor, BASE_HOLDER_OUTPUT, scratch->data, scratch->capacity);
     scratch->data = grown;
     scratch->capacity = capacity;
     return BASE_OK;
 }
 
-/* Checksum ------------------------------------------------------------------------------------------------------- */
+/* ---- checksum ---- */
 
 static inline uint8_t *put_bytes(uint8_t *to, const uint8_t *value, uint32_t bytes)
 {
@@ -128,14 +128,14 @@ static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const
     for (uint32_t i = 0; i < output->encoder.count; i++) {
         const struct output_item *item = &output->encoder.item[i];
         const struct shuffle_cut *cut = shuffle_row_cut(row[item->side]);
-        if (cut != NULL) {
+        if (cut) {
             to = put_cut(to, item, cut);
             continue;
         }
         uint32_t bytes;
         const uint8_t *value = output_item_value(item, row, &bytes);
         *to++ = value != NULL;
-        if (value == NULL)
+        if (!value)
             continue;
         base_store_u32(to, bytes);
         to = put_bytes(to + 4, value, bytes);
@@ -148,7 +148,7 @@ static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const
 static const uint8_t *plain_row(const struct shuffle_output *output, uint32_t side, const uint8_t *row)
 {
     struct shuffle_cut *cut = shuffle_row_cut(row);
-    if (cut == NULL)
+    if (!cut)
         return row;
     for (uint32_t i = 0; i < output->encoder.count; i++)
         if (output->encoder.item[i].side == side)
@@ -172,24 +172,24 @@ static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const 
     if (!output->plain)
         return 0;
     for (uint32_t i = 0; i < count; i++)
-        if (left[i] == NULL || (right != NULL && right[i] == NULL)) {
+        if (!left[i] || (right && !right[i])) {
             output->plain = false; /* the images are one row's again */
             return 0;
         }
     for (uint32_t i = 0; i < count; i++) {
-        if (shuffle_row_cut(left[i]) == NULL && (right == NULL || shuffle_row_cut(right[i]) == NULL))
+        if (!shuffle_row_cut(left[i]) && (!right || !shuffle_row_cut(right[i])))
             continue;
-        sum_plain(output, left + done, right != NULL ? right + done : NULL, i - done);
-        const uint8_t *a = plain_row(output, 0, left[i]), *b = right != NULL ? plain_row(output, 1, right[i]) : NULL;
-        sum_plain(output, &a, right != NULL ? &b : NULL, 1);
+        sum_plain(output, left + done, right ? right + done : NULL, i - done);
+        const uint8_t *a = plain_row(output, 0, left[i]), *b = right ? plain_row(output, 1, right[i]) : NULL;
+        sum_plain(output, &a, right ? &b : NULL, 1);
         done = i + 1;
     }
-    sum_plain(output, left + done, right != NULL ? right + done : NULL, count - done);
+    sum_plain(output, left + done, right ? right + done : NULL, count - done);
     output->rows += count;
     return count;
 }
 
-/* Buffers -------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ---- */
 
 static void output_fail(struct shuffle_output *output, enum base_status status, int os_error)
 {
@@ -205,7 +205,7 @@ static void output_fail(struct shuffle_output *output, enum base_status status, 
 
 static enum base_status output_failure(const struct shuffle_output *output, struct base_error *error)
 {
-    if (output->failure.status != BASE_OK && error != NULL)
+    if (output->failure.status != BASE_OK && error)
         *error = output->failure;
     return output->failure.status;
 }
@@ -246,7 +246,7 @@ static void output_seal(struct shuffle_output *output)
 {
     struct output_buffer *buffer = output->filling;
     output->filling = NULL;
-    if (buffer == NULL)
+    if (!buffer)
         return;
     if (buffer->used == 0) {
         buffer->state = BUFFER_FREE;
@@ -261,7 +261,7 @@ static void output_seal(struct shuffle_output *output)
 /* Makes output->filling a buffer with room for `bytes` bytes; false: none is free. */
 static bool make_room(struct shuffle_output *output, uint64_t bytes)
 {
-    if (output->filling != NULL && output->config.buffer_bytes - output->filling->used >= bytes)
+    if (output->filling && output->config.buffer_bytes - output->filling->used >= bytes)
         return true;
     output_seal(output);
     for (uint32_t i = 0; i < output->buffer_count; i++) {
@@ -293,7 +293,7 @@ static bool drain_spill(struct shuffle_output *output)
     return true;
 }
 
-/* Rows ----------------------------------------------------------------------------------------------------------- */
+/* ---- rows ---- */
 
 static uint64_t bound_of(const struct shuffle_output *output, const uint8_t *const row[2])
 {
@@ -346,9 +346,9 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
     enum base_status status = output_failure(output, error);
     if (status != BASE_OK)
         return status;
-    *taken += count_plain(output, left + *taken, right != NULL ? right + *taken : NULL, count - *taken);
+    *taken += count_plain(output, left + *taken, right ? right + *taken : NULL, count - *taken);
     for (; *taken < count; ++*taken) {
-        const uint8_t *const row[2] = {left[*taken], right != NULL ? right[*taken] : NULL};
+        const uint8_t *const row[2] = {left[*taken], right ? right[*taken] : NULL};
         if (output->encoder.variable || output->encoder.head_bytes > SHUFFLE_ROW_BYTES_MAX) {
             status = prepare_row(output, row, error);
             if (status != BASE_OK)
@@ -411,7 +411,7 @@ void shuffle_output_event(struct shuffle_output *output, const struct net_event 
     submit_sealed(output);
 }
 
-/* Opening and closing -------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static enum base_status map_items(struct shuffle_output *output, struct base_error *error)
 {
@@ -419,14 +419,14 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
     struct output_encoder *encoder = &output->encoder;
     encoder->count = config->item_count;
     encoder->item = calloc(config->item_count + 1, sizeof *encoder->item);
-    if (encoder->item == NULL)
+    if (!encoder->item)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output of %u columns", config->item_count);
     uint64_t image_bytes = 0;
     uint32_t null_bits = 0;
     for (uint32_t i = 0; i < config->item_count; i++) {
         const struct shuffle_output_item *from = &config->item[i];
         const struct shuffle_layout *layout = config->layout[from->side];
-        BASE_ASSERT(from->side < 2 && layout != NULL && from->column < layout->count);
+        BASE_ASSERT(from->side < 2 && layout && from->column < layout->count);
         encoder->item[i] = (struct output_item){
             .side = from->side, .column = from->column, .layout = layout, .slot = &layout->slot[from->column]};
         const bool variable = shuffle_type_variable(encoder->item[i].slot->type);
@@ -460,7 +460,7 @@ static enum base_status map_buffers(struct shuffle_output *output, struct base_e
 {
     output->buffer_count = output->config.writes_in_flight + 1;
     output->buffer = calloc(output->buffer_count, sizeof *output->buffer);
-    if (output->buffer == NULL)
+    if (!output->buffer)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for %u output buffers", output->buffer_count);
     const size_t bytes = (size_t)output->buffer_count * output->config.buffer_bytes;
     void *memory;
@@ -479,7 +479,7 @@ static enum base_status map_buffers(struct shuffle_output *output, struct base_e
 static enum base_status write_header(struct shuffle_output *output, struct base_error *error)
 {
     char *header = shuffle_output_csv_header(output->config.schema);
-    if (header == NULL)
+    if (!header)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the header of %s", output->config.path);
     const size_t bytes = strlen(header);
     const enum base_status status = scratch_reserve(output, &output->spill, bytes, error);
@@ -506,7 +506,7 @@ enum base_status shuffle_output_open(const struct shuffle_output_config *config,
                                      struct base_error *error)
 {
     struct shuffle_output *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output");
     made->config = *config;
     made->config.path = NULL;
@@ -516,7 +516,7 @@ enum base_status shuffle_output_open(const struct shuffle_output_config *config,
     if (made->config.writes_in_flight == 0)
         made->config.writes_in_flight = WRITES_IN_FLIGHT;
     enum base_status status = BASE_OK;
-    if (config->path != NULL && (made->path = strdup(config->path)) == NULL)
+    if (config->path && !(made->path = strdup(config->path)))
         status = base_error_set(error, BASE_NO_MEMORY, "no memory for the name of %s", config->path);
     made->config.path = made->path;
     if (status == BASE_OK)
@@ -540,20 +540,20 @@ bool shuffle_output_idle(const struct shuffle_output *output)
 
 static void scratch_free(struct shuffle_output *output, struct output_scratch *scratch)
 {
-    if (scratch->data != NULL)
+    if (scratch->data)
         base_pages_unmap(output->config.governor, BASE_HOLDER_OUTPUT, scratch->data, scratch->capacity);
 }
 
 void shuffle_output_close(struct shuffle_output *output)
 {
-    if (output == NULL)
+    if (!output)
         return;
     BASE_ASSERT(output->in_flight == 0);
     if (output->fd >= 0)
         close(output->fd);
     scratch_free(output, &output->image);
     scratch_free(output, &output->spill);
-    if (output->memory != NULL)
+    if (output->memory)
         base_pages_unmap(output->config.governor, BASE_HOLDER_OUTPUT, output->memory, output->memory_bytes);
     free(output->buffer);
     free(output->encoder.item);

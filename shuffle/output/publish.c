@@ -256,7 +256,7 @@ static DIR *list_directory(int directory_fd)
 {
     const int fd = openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *listing = fd < 0 ? NULL : fdopendir(fd);
-    if (listing == NULL && fd >= 0)
+    if (!listing && fd >= 0)
         close(fd);
     return listing;
 }
@@ -266,7 +266,7 @@ static const struct dirent *next_entry(DIR *listing)
     const struct dirent *entry;
     do
         entry = readdir(listing);
-    while (entry != NULL && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
+    while (entry && (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0));
     return entry;
 }
 
@@ -281,7 +281,7 @@ static bool is_of_job(const char *file, size_t of, const char *name)
 {
     const char *rest = hidden_name(file, of);
     const size_t bytes = strlen(name);
-    return rest != NULL && strncmp(rest, name, bytes) == 0 && rest[bytes] == '-';
+    return rest && strncmp(rest, name, bytes) == 0 && rest[bytes] == '-';
 }
 
 /* Has any node of the job a claim there? *used: there is something. */
@@ -289,12 +289,12 @@ static bool find_claim(int directory_fd, const char *name, bool *used)
 {
     DIR *listing = list_directory(directory_fd);
     bool found = false;
-    *used = listing == NULL;
+    *used = !listing;
     for (const struct dirent *entry; listing != NULL && !found && (entry = next_entry(listing)) != NULL;) {
         *used = true;
         found = is_of_job(entry->d_name, HIDDEN_CLAIM, name);
     }
-    if (listing != NULL)
+    if (listing)
         closedir(listing);
     return found;
 }
@@ -540,7 +540,7 @@ static enum base_status remove_kind(int directory_fd, const char *directory, siz
                                     struct base_error *error)
 {
     DIR *listing = list_directory(directory_fd);
-    if (listing == NULL)
+    if (!listing)
         return base_error_set_errno(error, errno, "cannot list %s", directory);
     enum base_status status = BASE_OK;
     for (const struct dirent *entry; (entry = next_entry(listing)) != NULL;) {
@@ -612,9 +612,9 @@ static uint64_t left_by(int directory_fd, const char *state, char name[SHUFFLE_P
     name[0] = '\0';
     for (const struct dirent *entry; listing != NULL && (entry = next_entry(listing)) != NULL;) {
         const char *of = NULL;
-        for (size_t kind = 0; kind < HIDDEN && of == NULL; kind++)
+        for (size_t kind = 0; kind < HIDDEN && !of; kind++)
             of = hidden_name(entry->d_name, kind);
-        const uint64_t found = of != NULL ? job_of_state(of, state) : 0;
+        const uint64_t found = of ? job_of_state(of, state) : 0;
         if (found == 0 || (job != 0 && found != job)) {
             job = 0;
             break;
@@ -625,7 +625,7 @@ static uint64_t left_by(int directory_fd, const char *state, char name[SHUFFLE_P
         }
         job = found;
     }
-    if (listing != NULL)
+    if (listing)
         closedir(listing);
     return job;
 }

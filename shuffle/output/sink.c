@@ -13,7 +13,7 @@ static enum base_status output_sink_consume(struct shuffle_sink *base, struct sh
                                             struct base_error *error)
 {
     struct output_sink *sink = (struct output_sink *)base;
-    if (rows->cut != NULL && rows->next == 0 && rows->count > 0) {
+    if (rows->cut && rows->next == 0 && rows->count > 0) {
         const uint8_t *cut = shuffle_cut_row(rows->cut);
         const enum base_status status = shuffle_output_write(sink->output, &cut, NULL, 1, &rows->next, error);
         if (status != BASE_OK)
@@ -28,7 +28,7 @@ enum base_status shuffle_output_sink_open(struct shuffle_output *output, struct 
                                           struct base_error *error)
 {
     struct output_sink *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output sink");
     made->base.ops = &output_sink_ops;
     made->output = output;

@@ -127,7 +127,7 @@ static void gather_bytes(const struct shuffle_layout *layout, uint32_t column, c
             value[i] = XXH3_64bits(source->slice[i].data, null ? 0 : source->slice[i].bytes);
         }
     } else if (shuffle_type_variable(slot->type)) {
-        BASE_ASSERT(source->row != NULL); /* an image has no variable columns */
+        BASE_ASSERT(source->row); /* an image has no variable columns */
         for (uint32_t i = 0; i < count; i++) {
             uint32_t bytes;
             const uint8_t *at = shuffle_row_value(layout, source->row[i], column, &bytes);

@@ -7,7 +7,7 @@ enum base_status shuffle_layout_prepare(const struct shuffle_schema *schema, str
 {
     struct shuffle_layout made = {.count = schema->count, .last_variable = -1};
     made.slot = calloc(schema->count > 0 ? schema->count : 1, sizeof *made.slot);
-    if (made.slot == NULL)
+    if (!made.slot)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the layout of %u columns", schema->count);
     uint64_t offset = 0;
     int32_t null_bits = 0;

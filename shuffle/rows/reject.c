@@ -23,7 +23,7 @@ struct shuffle_reject *shuffle_rejects_add(struct shuffle_rejects *rejects, uint
 {
     rejects->count++;
     struct shuffle_reject *at = reject_place(rejects, morsel, line);
-    if (at != NULL)
+    if (at)
         *at = (struct shuffle_reject){.morsel = morsel, .line = line, .file = file};
     return at;
 }
@@ -33,7 +33,7 @@ void shuffle_rejects_merge(struct shuffle_rejects *rejects, const struct shuffle
     rejects->count += from->count;
     for (uint32_t i = 0; i < from->kept; i++) {
         struct shuffle_reject *at = reject_place(rejects, from->reject[i].morsel, from->reject[i].line);
-        if (at == NULL)
+        if (!at)
             return;
         *at = from->reject[i];
     }

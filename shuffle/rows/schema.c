@@ -26,7 +26,7 @@ enum base_status shuffle_schema_copy(const struct shuffle_schema *from, struct s
     struct shuffle_schema copy = {.count = from->count};
     if (from->count > 0) {
         copy.field = malloc(from->count * sizeof *copy.field);
-        if (copy.field == NULL)
+        if (!copy.field)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for a schema of %u columns", from->count);
         memcpy(copy.field, from->field, from->count * sizeof *copy.field);
     }
@@ -44,7 +44,7 @@ enum base_status shuffle_schema_append(struct shuffle_schema *schema, const stru
         return base_error_set(error, BASE_EXISTS, "there are two columns named \"%s\": rename one of them",
                               field->name);
     struct shuffle_field *grown = realloc(schema->field, (schema->count + 1) * sizeof *grown);
-    if (grown == NULL)
+    if (!grown)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a schema of %u columns", schema->count + 1);
     schema->field = grown;
     schema->field[schema->count++] = *field;
@@ -324,7 +324,7 @@ drop:
 static bool name_is_plain(const char *name)
 {
     const size_t bytes = strlen(name);
-    return strpbrk(name, ":,\"") == NULL && name[0] != ' ' && name[bytes - 1] != ' ';
+    return !strpbrk(name, ":,\"") && name[0] != ' ' && name[bytes - 1] != ' ';
 }
 
 static char *put_name(char *to, const char *name)
@@ -368,7 +368,7 @@ char *shuffle_schema_format(const struct shuffle_schema *schema)
 {
     /* per field: the name with every byte doubled, quotes, colon, type, comma */
     char *text = malloc((size_t)schema->count * (2 * SHUFFLE_NAME_BYTES_MAX + 52) + 1);
-    if (text == NULL)
+    if (!text)
         return NULL;
     char *to = text;
     *to = '\0';

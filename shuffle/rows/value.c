@@ -9,7 +9,7 @@
 #include "base/text/shown.h"
 #include "shuffle/rows/value_time.h"
 
-/* Integers ------------------------------------------------------------------------------------------------------- */
+/* ---- integers ---- */
 
 /* Digits only, at least one, below 2^64. */
 static bool scan_magnitude(const uint8_t *text, size_t bytes, uint64_t *magnitude)
@@ -114,7 +114,7 @@ static size_t format_signed(int64_t value, uint8_t *to)
     return 1 + format_magnitude(0 - (uint64_t)value, to + 1);
 }
 
-/* Bool ----------------------------------------------------------------------------------------------------------- */
+/* ---- bool ---- */
 
 static bool word_is(const uint8_t *text, size_t bytes, const char *word)
 {
@@ -132,7 +132,7 @@ static const char *parse_bool(const uint8_t *text, size_t bytes, uint8_t *to)
     return NULL;
 }
 
-/* Floats --------------------------------------------------------------------------------------------------------- */
+/* ---- floats ---- */
 
 /* A number as the text spells it: up to 19 digits and a power of ten. */
 struct spelled {
@@ -197,7 +197,7 @@ static const char *convert_slowly(const uint8_t *text, size_t bytes, const struc
 {
     char small[128];
     char *copy = bytes < sizeof small ? small : malloc(bytes + 1); /* terminated */
-    if (copy == NULL)
+    if (!copy)
         return "could not be read: no memory";
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
@@ -224,7 +224,7 @@ static const char *parse_float64(const uint8_t *text, size_t bytes, uint8_t *to)
     } else {
         words = convert_slowly(text, bytes, &number, false, &value);
     }
-    if (words == NULL)
+    if (!words)
         memcpy(to, &value, sizeof value);
     return words;
 }
@@ -245,7 +245,7 @@ static const char *parse_float32(const uint8_t *text, size_t bytes, uint8_t *to)
         words = convert_slowly(text, bytes, &number, true, &wide);
         value = (float)wide;
     }
-    if (words == NULL)
+    if (!words)
         memcpy(to, &value, sizeof value);
     return words;
 }
@@ -288,7 +288,7 @@ static size_t format_float32(const uint8_t *from, uint8_t *to)
     return (size_t)bytes;
 }
 
-/* Decimal -------------------------------------------------------------------------------------------------------- */
+/* ---- decimal ---- */
 
 static const char *parse_decimal(const struct shuffle_field *field, const uint8_t *text, size_t bytes, uint8_t *to)
 {
@@ -351,7 +351,7 @@ static size_t format_decimal(const uint8_t *from, uint8_t scale, uint8_t *to)
     return bytes;
 }
 
-/* Binary --------------------------------------------------------------------------------------------------------- */
+/* ---- binary ---- */
 
 static int hex_of(uint8_t c)
 {
@@ -387,7 +387,7 @@ static size_t format_binary(const uint8_t *value, uint32_t bytes, uint8_t *to)
     return 2 + 2 * (size_t)bytes;
 }
 
-/* All types ------------------------------------------------------------------------------------------------------ */
+/* ---- all types ---- */
 
 const char *shuffle_value_parse(const struct shuffle_field *field, const uint8_t *text, size_t bytes, uint8_t *to)
 {

@@ -118,7 +118,7 @@ const char *shuffle_value_parse_timestamp(const uint8_t *text, size_t bytes, uin
         if (text[used] != ' ' && text[used] != 'T')
             return timestamp_words;
         const char *words = scan_time(text + used + 1, bytes - used - 1, &us);
-        if (words != NULL)
+        if (words)
             return words;
     }
     const __int128 value = (__int128)days * us_per_day + us;

@@ -70,7 +70,7 @@ static struct csv_scan *csv_of(struct shuffle_scan *scan)
     return (struct csv_scan *)(void *)scan;
 }
 
-/* Errors --------------------------------------------------------------------------------------------------------- */
+/* ---- errors ---- */
 
 /* A record that has other fields than columns. */
 static void count_reason(const struct csv_scan *csv, enum csv_result result, uint64_t offset,
@@ -144,16 +144,16 @@ static enum base_status record_too_large(struct csv_scan *csv, struct base_error
  * its number of fields is all that is wrong. */
 static bool leave_out(struct csv_scan *csv, enum csv_result result, uint64_t line, uint64_t offset)
 {
-    if (csv->bad == NULL || (result != CSV_FIELD_COUNT && result != CSV_EMPTY_LINE))
+    if (!csv->bad || (result != CSV_FIELD_COUNT && result != CSV_EMPTY_LINE))
         return false;
     struct shuffle_reject *reject = shuffle_rejects_add(csv->scan.config.rejects, csv->morsel.index, csv->morsel.file,
                                                         line + csv->split.error_lines);
-    if (reject != NULL)
+    if (reject)
         count_reason(csv, result, offset, reject->reason);
     return true;
 }
 
-/* Blocks --------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ---- */
 
 static enum base_status next_block(struct csv_scan *csv, struct base_error *error)
 {
@@ -181,7 +181,7 @@ static bool morsel_over(const struct csv_scan *csv)
     return csv->offset >= csv->morsel.end;
 }
 
-/* Skipping to the first record ----------------------------------------------------------------------------------- */
+/* ---- skipping to the first record ---- */
 
 static void start_at_file(struct csv_scan *csv)
 {
@@ -232,7 +232,7 @@ static enum base_status csv_scan_skip(struct csv_scan *csv, struct base_error *e
     return BASE_OK;
 }
 
-/* The record cut by a block's edge --------------------------------------------------------------------------------- */
+/* ---- the record cut by a block's edge ---- */
 
 static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data, size_t bytes, struct base_error *error)
 {
@@ -244,7 +244,7 @@ static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data,
             base_pages_map(csv->scan.config.governor, BASE_HOLDER_SCAN, capacity, false, &grown, error);
         if (status != BASE_OK)
             return status;
-        if (csv->stitch.data != NULL) {
+        if (csv->stitch.data) {
             memcpy(grown, csv->stitch.data, csv->stitch.bytes);
             base_pages_unmap(csv->scan.config.governor, BASE_HOLDER_SCAN, csv->stitch.data, csv->stitch.capacity);
         }
@@ -307,7 +307,7 @@ static enum base_status stitch_continue(struct csv_scan *csv, struct base_error 
     return stitch_end(csv, result, csv->stitch.bytes, error);
 }
 
-/* Records -------------------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 /* One step towards a batch: *full when it is to be given out as it is. */
 static enum base_status csv_scan_collect(struct csv_scan *csv, bool *full, struct base_error *error)
@@ -371,11 +371,11 @@ static void convert_good(struct csv_scan *csv)
         return;
     for (uint32_t r = 0; r < rows; r++) {
         const struct csv_bad *bad = &csv->bad[r];
-        if (bad->words == NULL)
+        if (!bad->words)
             continue;
         struct shuffle_reject *reject =
             shuffle_rejects_add(csv->scan.config.rejects, csv->morsel.index, csv->morsel.file, line_of(csv, r));
-        if (reject != NULL)
+        if (reject)
             shuffle_csv_column_reason(bad->column->info, &bad->column->field[r], bad->words, reject->reason);
     }
     csv->scan.batch.rows = shuffle_csv_rows_drop_bad(csv->column, csv->column_count, rows, csv->bad);
@@ -388,7 +388,7 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
     csv->stitch.in_batch = false;
     bool full = false;
     /* What is left out may fill no batch for long: others have their turn. */
-    for (uint32_t steps = 0; !full && (csv->bad == NULL || steps < SHUFFLE_BATCH_ROWS); steps++) {
+    for (uint32_t steps = 0; !full && (!csv->bad || steps < SHUFFLE_BATCH_ROWS); steps++) {
         enum base_status status = BASE_OK;
         switch (csv->phase) {
         case CSV_PHASE_START:
@@ -406,7 +406,7 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
         if (status != BASE_OK)
             return status;
     }
-    if (csv->bad == NULL)
+    if (!csv->bad)
         return csv_scan_convert(csv, error);
     convert_good(csv);
     return BASE_OK;
@@ -429,7 +429,7 @@ static enum base_status csv_begin(struct shuffle_scan *scan, const struct shuffl
     return BASE_OK;
 }
 
-/* Opening and closing -------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ---- */
 
 static enum base_status csv_check(const struct shuffle_scan *scan, struct base_error *error)
 {
@@ -455,9 +455,9 @@ static void csv_close(struct shuffle_scan *scan)
 {
     struct csv_scan *csv = csv_of(scan);
     shuffle_reader_close(csv->reader);
-    if (csv->stitch.data != NULL)
+    if (csv->stitch.data)
         base_pages_unmap(scan->config.governor, BASE_HOLDER_SCAN, csv->stitch.data, csv->stitch.capacity);
-    if (csv->memory != NULL)
+    if (csv->memory)
         base_pages_unmap(scan->config.governor, BASE_HOLDER_SCAN, csv->memory, csv->memory_bytes);
     free(csv->target);
     free(csv->source);
@@ -472,15 +472,14 @@ static enum base_status map_columns(struct csv_scan *csv, struct base_error *err
 {
     const struct shuffle_schema *schema = &csv->scan.config.relation->schema;
     const uint32_t projected = csv->scan.config.project_count;
-    BASE_ASSERT(schema->count > 0 && schema->field != NULL);
+    BASE_ASSERT(schema->count > 0 && schema->field);
     csv->target = malloc(schema->count * sizeof *csv->target);
     csv->source = malloc((projected + 1) * sizeof *csv->source);
     csv->column = calloc(projected + 1, sizeof *csv->column);
-    if (csv->scan.config.rejects != NULL)
+    if (csv->scan.config.rejects)
         csv->bad = malloc(SHUFFLE_BATCH_ROWS * sizeof *csv->bad);
-    csv->split.tolerant = csv->bad != NULL;
-    if (csv->target == NULL || csv->source == NULL || csv->column == NULL ||
-        (csv->scan.config.rejects != NULL && csv->bad == NULL))
+    csv->split.tolerant = csv->bad;
+    if (!csv->target || !csv->source || !csv->column || (csv->scan.config.rejects && !csv->bad))
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan of %u columns", schema->count);
     for (uint32_t i = 0; i < schema->count; i++)
         csv->target[i] = CSV_SKIP;
@@ -507,7 +506,7 @@ static size_t batch_bytes(const struct csv_scan *csv, uint32_t rows)
 {
     size_t bytes = (csv->column_count * sizeof(struct csv_field) + sizeof(uint32_t)) * SHUFFLE_BATCH_ROWS;
     for (uint32_t i = 0; i < csv->column_count; i++) {
-        BASE_ASSERT(csv->column[i].info != NULL);
+        BASE_ASSERT(csv->column[i].info);
         bytes += values_bytes(&csv->column[i], rows) + SHUFFLE_BATCH_ROWS;
     }
     return bytes;
@@ -579,7 +578,7 @@ enum base_status shuffle_csv_scan_open(const struct shuffle_scan_config *config,
     if (status != BASE_OK)
         return status;
     struct csv_scan *csv = calloc(1, sizeof *csv);
-    if (csv == NULL)
+    if (!csv)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan");
     status = shuffle_scan_prepare(&csv->scan, &csv_ops, config, error);
     if (status == BASE_OK)

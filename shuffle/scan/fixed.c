@@ -100,7 +100,7 @@ static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, str
         const uint32_t column = fixed->scan.config.project[i];
         const struct shuffle_slot *slot = &fixed->file.slot[column];
         uint8_t *null = slot->null_bit >= 0 ? fixed->null + (size_t)i * SHUFFLE_BATCH_ROWS : NULL;
-        if (null != NULL)
+        if (null)
             spread_nulls(fixed, slot, rows, null);
         const uint32_t bad = first_bad(fixed, column, bad_row);
         bad_column = bad < bad_row ? column : bad_column;
@@ -164,7 +164,7 @@ static void fixed_close(struct shuffle_scan *scan)
 {
     struct fixed_scan *fixed = fixed_of(scan);
     shuffle_reader_close(fixed->reader);
-    if (fixed->null != NULL)
+    if (fixed->null)
         base_pages_unmap(scan->config.governor, BASE_HOLDER_SCAN, fixed->null, fixed->null_bytes);
     shuffle_layout_free(&fixed->file);
     shuffle_scan_release(scan);
@@ -219,7 +219,7 @@ enum base_status shuffle_fixed_scan_open(const struct shuffle_scan_config *confi
                                          struct base_error *error)
 {
     struct fixed_scan *fixed = calloc(1, sizeof *fixed);
-    if (fixed == NULL)
+    if (!fixed)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan");
     enum base_status status = shuffle_scan_prepare(&fixed->scan, &fixed_ops, config, error);
     if (status == BASE_OK)

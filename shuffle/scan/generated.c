@@ -40,7 +40,7 @@ static const struct shuffle_generator *generator_of(const struct gen_scan *gen)
     return &gen->scan.config.relation->generator;
 }
 
-/* Keys ----------------------------------------------------------------------------------------------------------- */
+/* ---- keys ---- */
 
 static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {
@@ -106,7 +106,7 @@ static void make_keys(const struct gen_scan *gen, uint64_t first, uint64_t count
     }
 }
 
-/* Payloads ------------------------------------------------------------------------------------------------------- */
+/* ---- payloads ---- */
 
 /* Words that differ within a row and between rows, cheap enough to be made faster than memory takes them. */
 static void make_payload(uint64_t seed, uint64_t row, uint8_t *to, uint32_t bytes)
@@ -133,7 +133,7 @@ static void make_batch(const struct gen_scan *gen, uint64_t first, uint64_t coun
         make_payload(seed, first + i, to + i * gen->row_bytes + KEY_BYTES, bytes);
 }
 
-/* The scan ------------------------------------------------------------------------------------------------------- */
+/* ---- the scan ---- */
 
 static enum base_status gen_begin(struct shuffle_scan *scan, const struct shuffle_morsel *morsel,
                                   struct base_error *error)
@@ -184,7 +184,7 @@ static enum base_status gen_next(struct shuffle_scan *scan, struct base_error *e
 
 static void drop_preloaded(struct gen_scan *gen)
 {
-    if (gen->preloaded != NULL)
+    if (gen->preloaded)
         base_pages_unmap(gen->scan.config.governor, BASE_HOLDER_PRELOAD, gen->preloaded, gen->preloaded_bytes);
     gen->preloaded = NULL;
     gen->preload_begin = gen->preload_end = 0;
@@ -220,7 +220,7 @@ static enum base_status gen_preload(struct shuffle_scan *scan, uint64_t begin, u
 static void gen_event(struct shuffle_scan *scan, const struct net_event *event)
 {
     (void)scan;
-    BASE_ASSERT(event == NULL); /* a generated relation has no file operations */
+    BASE_ASSERT(!event); /* a generated relation has no file operations */
 }
 
 static bool gen_idle(const struct shuffle_scan *scan)
@@ -238,7 +238,7 @@ static void gen_close(struct shuffle_scan *scan)
 {
     struct gen_scan *gen = gen_of(scan);
     drop_preloaded(gen);
-    if (gen->block != NULL)
+    if (gen->block)
         base_pages_unmap(scan->config.governor, BASE_HOLDER_SCAN, gen->block, gen->block_bytes);
     shuffle_scan_release(scan);
     free(gen);
@@ -269,7 +269,7 @@ enum base_status shuffle_gen_scan_open(const struct shuffle_scan_config *config,
                                        struct base_error *error)
 {
     struct gen_scan *gen = calloc(1, sizeof *gen);
-    if (gen == NULL)
+    if (!gen)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan");
     enum base_status status = shuffle_scan_prepare(&gen->scan, &gen_ops, config, error);
     if (status == BASE_OK) {

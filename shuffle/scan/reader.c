@@ -52,14 +52,14 @@ enum base_status shuffle_reader_open(const struct shuffle_reader_config *config,
 {
     BASE_ASSERT(config->block_bytes > 0 && config->reads_in_flight > 0);
     struct shuffle_reader *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         goto no_memory;
     made->config = *config;
     made->fd = -1;
     made->slot_count = config->reads_in_flight + 1;
     made->slot = calloc(made->slot_count, sizeof *made->slot);
     made->queue = calloc(made->slot_count, sizeof *made->queue);
-    if (made->slot == NULL || made->queue == NULL)
+    if (!made->slot || !made->queue)
         goto no_memory;
     made->memory_bytes = (size_t)made->slot_count * config->block_bytes + SHUFFLE_READER_PADDING;
     void *memory;
@@ -75,7 +75,7 @@ enum base_status shuffle_reader_open(const struct shuffle_reader_config *config,
     *reader = made;
     return BASE_OK;
 no_memory:
-    if (made != NULL) {
+    if (made) {
         free(made->slot);
         free(made->queue);
     }
@@ -138,7 +138,7 @@ static bool start_read(struct shuffle_reader *reader, uint64_t limit)
 {
     uint32_t index;
     struct reader_slot *slot = find_free(reader, &index);
-    if (slot == NULL || reader->in_flight == reader->config.reads_in_flight)
+    if (!slot || reader->in_flight == reader->config.reads_in_flight)
         return false;
     slot->op = (struct net_file_op){
         .kind = NET_FILE_READ,
@@ -168,7 +168,7 @@ static bool start_read(struct shuffle_reader *reader, uint64_t limit)
 static enum base_status next_stored(struct shuffle_reader *reader, struct shuffle_reader_block *block,
                                     struct base_error *error)
 {
-    BASE_ASSERT(reader->file != NULL);
+    BASE_ASSERT(reader->file);
     for (uint32_t i = 0; i < reader->slot_count; i++)
         if (reader->slot[i].state == SLOT_HELD)
             reader->slot[i].state = SLOT_FREE;
@@ -182,7 +182,7 @@ static enum base_status next_stored(struct shuffle_reader *reader, struct shuffl
         reader->next_offset < reader->file->bytes)
         start_read(reader, reader->file->bytes);
     if (reader->failure.status != BASE_OK) {
-        if (error != NULL)
+        if (error)
             *error = reader->failure;
         return reader->failure.status;
     }
@@ -209,7 +209,7 @@ static size_t packed_memory_bytes(const struct shuffle_reader *reader)
 
 static enum base_status packed_begin(struct shuffle_reader *reader, struct base_error *error)
 {
-    if (reader->packed.memory == NULL) {
+    if (!reader->packed.memory) {
         void *memory;
         const enum base_status status = base_pages_map(reader->config.governor, BASE_HOLDER_SCAN,
                                                        packed_memory_bytes(reader), false, &memory, error);
@@ -258,7 +258,7 @@ static enum base_status next_packed(struct shuffle_reader *reader, struct shuffl
                                     struct base_error *error)
 {
     struct shuffle_reader_block *mine = &reader->packed.block;
-    enum base_status status = reader->packed.unpacker == NULL ? packed_begin(reader, error) : BASE_OK;
+    enum base_status status = !reader->packed.unpacker ? packed_begin(reader, error) : BASE_OK;
     if (reader->packed.given && mine->final)
         return BASE_END;
     if (reader->packed.given) {
@@ -311,9 +311,8 @@ void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event 
 
 enum base_status shuffle_reader_check(const struct shuffle_reader *reader, struct base_error *error)
 {
-    return reader->open_file == reader->file && reader->file != NULL
-               ? shuffle_file_check(reader->file, reader->fd, error)
-               : BASE_OK;
+    return reader->open_file == reader->file && reader->file ? shuffle_file_check(reader->file, reader->fd, error)
+                                                             : BASE_OK;
 }
 
 bool shuffle_reader_idle(const struct shuffle_reader *reader)
@@ -323,13 +322,13 @@ bool shuffle_reader_idle(const struct shuffle_reader *reader)
 
 void shuffle_reader_close(struct shuffle_reader *reader)
 {
-    if (reader == NULL)
+    if (!reader)
         return;
     BASE_ASSERT(reader->in_flight == 0);
     if (reader->fd >= 0)
         close(reader->fd);
     shuffle_unpacker_close(reader->packed.unpacker);
-    if (reader->packed.memory != NULL)
+    if (reader->packed.memory)
         base_pages_unmap(reader->config.governor, BASE_HOLDER_SCAN, reader->packed.memory, packed_memory_bytes(reader));
     base_pages_unmap(reader->config.governor, BASE_HOLDER_SCAN, reader->memory, reader->memory_bytes);
     free(reader->slot);

@@ -18,7 +18,7 @@ enum base_status shuffle_scan_prepare(struct shuffle_scan *scan, const struct sh
     scan->schema.count = count;
     scan->schema.field = calloc(count > 0 ? count : 1, sizeof *scan->schema.field);
     scan->batch.column = calloc(count > 0 ? count : 1, sizeof *scan->batch.column);
-    if (scan->schema.field == NULL || scan->batch.column == NULL)
+    if (!scan->schema.field || !scan->batch.column)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan of %u columns", count);
     for (uint32_t i = 0; i < count; i++) {
         BASE_ASSERT(config->project[i] < config->relation->schema.count);
@@ -52,7 +52,7 @@ const struct shuffle_layout *shuffle_scan_layout(const struct shuffle_scan *scan
 enum base_status shuffle_scan_preload(struct shuffle_scan *scan, uint64_t begin, uint64_t end, struct base_error *error)
 {
     BASE_ASSERT(!scan->in_morsel && begin <= end);
-    if (scan->ops->preload == NULL)
+    if (!scan->ops->preload)
         return base_error_set(error, BASE_UNSUPPORTED, "only a generated relation can be preloaded");
     return scan->ops->preload(scan, begin, end, error);
 }
@@ -68,7 +68,7 @@ enum base_status shuffle_scan_begin(struct shuffle_scan *scan, const struct shuf
     struct shuffle_morsel whole = *morsel;
     const struct shuffle_file *file =
         scan->config.relation->placement != SHUFFLE_GENERATED ? &scan->config.relation->file[morsel->file] : NULL;
-    if (file != NULL && file->packing != SHUFFLE_PACKING_NONE) {
+    if (file && file->packing != SHUFFLE_PACKING_NONE) {
         if (morsel->begin != 0 || morsel->end != file->bytes)
             return base_error_set(error, BASE_INVALID, "a morsel is a part of the compressed file %s", file->path);
         whole.end = SHUFFLE_SCAN_TO_END;
@@ -84,13 +84,13 @@ enum base_status shuffle_scan_next(struct shuffle_scan *scan, const struct shuff
     if (!scan->in_morsel)
         return BASE_END;
     enum base_status status = scan->ops->next(scan, error);
-    if (status != BASE_OK && status != BASE_BUSY && scan->ops->check != NULL) {
+    if (status != BASE_OK && status != BASE_BUSY && scan->ops->check) {
         /* Also after an error: what does not parse may be half of one version and half of another. */
         const enum base_status check = scan->ops->check(scan, error);
         status = check != BASE_OK ? check : status;
     }
     if (status == BASE_OK) {
-        BASE_ASSERT(scan->batch.rows > 0 || scan->config.rejects != NULL);
+        BASE_ASSERT(scan->batch.rows > 0 || scan->config.rejects);
         BASE_ASSERT(scan->batch.rows <= SHUFFLE_BATCH_ROWS);
         scan->rows += scan->batch.rows;
         *batch = &scan->batch;
@@ -116,7 +116,7 @@ bool shuffle_scan_idle(const struct shuffle_scan *scan)
 
 void shuffle_scan_close(struct shuffle_scan *scan)
 {
-    if (scan == NULL)
+    if (!scan)
         return;
     BASE_ASSERT(shuffle_scan_idle(scan));
     scan->ops->close(scan);

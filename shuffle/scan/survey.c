@@ -11,7 +11,7 @@ enum base_status shuffle_survey_apply(const struct shuffle_survey *surveys, stru
                                       uint64_t count, struct base_error *error)
 {
     uint64_t *place = calloc(count > 0 ? count : 1, sizeof *place); /* of each morsel's survey, from 1; 0: none yet */
-    if (place == NULL)
+    if (!place)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the surveys of %" PRIu64 " morsels", count);
     enum base_status status = BASE_OK;
     for (uint64_t i = 0; i < count && status == BASE_OK; i++) {
@@ -115,7 +115,7 @@ enum base_status shuffle_scan_open_survey(const struct shuffle_scan_config *conf
                                           struct base_error *error)
 {
     struct survey_scan *survey = calloc(1, sizeof *survey);
-    if (survey == NULL)
+    if (!survey)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a survey");
     enum base_status status = shuffle_scan_prepare(&survey->scan, &survey_ops, config, error);
     if (status == BASE_OK) {

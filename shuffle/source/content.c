@@ -100,20 +100,20 @@ enum base_status shuffle_content_check(const char *path, const struct shuffle_cs
                                        size_t bytes, struct base_error *error)
 {
     const char *words = NULL, *advice = RECODE;
-    for (size_t i = 0; i < sizeof formats / sizeof *formats && words == NULL; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats && !words; i++) {
         if (bytes < formats[i].bytes || memcmp(data, formats[i].begin, formats[i].bytes) != 0 ||
             is_name(formats[i].begin, data, bytes))
             continue;
         words = formats[i].words;
         advice = formats[i].advice;
     }
-    if (words == NULL)
+    if (!words)
         words = wide_text(data, bytes);
-    if (words == NULL && csv->quote == '"' && is_json(data, bytes)) {
+    if (!words && csv->quote == '"' && is_json(data, bytes)) {
         words = "JSON";
         advice = "convert it to CSV first";
     }
-    if (words == NULL)
+    if (!words)
         return BASE_OK;
     return base_error_set(error, BASE_PARSE, "%s is %s by its first bytes, not CSV: %s", path, words, advice);
 }

@@ -41,7 +41,7 @@ static enum base_status read_beginning(const struct shuffle_file *file, size_t b
     if (status != BASE_OK)
         return status;
     uint8_t *buffer = malloc(bytes + 1);
-    if (buffer == NULL) {
+    if (!buffer) {
         close(fd);
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", file->path);
     }
@@ -98,12 +98,12 @@ static enum base_status head_error(const struct head *head, const struct csv_spl
  * LF only, or else of a value: a file of one long record with CRs in it has been made for other readers. */
 static bool lines_end_with_cr(const struct head *head, const struct csv_split *split, enum csv_result result)
 {
-    if (!head->final || memchr(head->data, '\n', head->bytes) != NULL)
+    if (!head->final || memchr(head->data, '\n', head->bytes))
         return false;
     if (result == CSV_TEXT_BEHIND_QUOTE)
         return head->data[head->start + split->error_at] == '\r';
     for (uint32_t i = 0; i < head->fields; i++)
-        if (!head->field[i].quoted && memchr(head->field[i].data, '\r', head->field[i].bytes) != NULL)
+        if (!head->field[i].quoted && memchr(head->field[i].data, '\r', head->field[i].bytes))
             return true;
     return false;
 }
@@ -184,7 +184,7 @@ static enum base_status read_head(const struct shuffle_relation *relation, uint3
     }
 }
 
-/* Names ---------------------------------------------------------------------------------------------------------- */
+/* ---- names ---- */
 
 static enum base_status plain_field(const struct head *head, uint32_t column, struct shuffle_field *field,
                                     struct base_error *error)
@@ -195,7 +195,7 @@ static enum base_status plain_field(const struct head *head, uint32_t column, st
     if (name->bytes > SHUFFLE_NAME_BYTES_MAX)
         return base_error_set(error, BASE_TOO_LARGE, "%s:1: the name of column %u has more than %d bytes", head->path,
                               column + 1, SHUFFLE_NAME_BYTES_MAX);
-    if (memchr(name->data, 0, name->bytes) != NULL)
+    if (memchr(name->data, 0, name->bytes))
         return base_error_set(error, BASE_PARSE, "%s:1: the name of column %u contains a NUL byte", head->path,
                               column + 1);
     *field = (struct shuffle_field){.type = SHUFFLE_STRING, .width = 4, .nullable = true};
@@ -207,7 +207,7 @@ static enum base_status plain_field(const struct head *head, uint32_t column, st
 static bool typed_field(const struct csv_field *text, struct shuffle_field *field)
 {
     char copy[2 * SHUFFLE_NAME_BYTES_MAX + 64];
-    if (text->bytes >= sizeof copy || text->bytes == 0 || memchr(text->data, 0, text->bytes) != NULL)
+    if (text->bytes >= sizeof copy || text->bytes == 0 || memchr(text->data, 0, text->bytes))
         return false;
     memcpy(copy, text->data, text->bytes);
     copy[text->bytes] = '\0';
@@ -257,7 +257,7 @@ static enum base_status name_columns(const struct head *head, bool header, struc
     return BASE_OK;
 }
 
-/* Declarations --------------------------------------------------------------------------------------------------- */
+/* ---- declarations ---- */
 
 static enum base_status unknown_column(const char *path, const struct shuffle_schema *schema, const char *name,
                                        const char *where, bool settled, struct base_error *error)
@@ -300,14 +300,14 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
 {
     char *candidate[2] = {NULL, NULL};
     const char *slash = strrchr(path, '/');
-    const int directory = slash == NULL ? 0 : (int)(slash - path) + 1;
+    const int directory = !slash ? 0 : (int)(slash - path) + 1;
     if (asprintf(&candidate[0], "%s.schema", path) < 0 || asprintf(&candidate[1], "%.*s.schema", directory, path) < 0) {
         free(candidate[0]);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path of a schema file");
     }
     enum base_status status = BASE_OK;
     *where = NULL;
-    for (int i = 0; i < 2 && status == BASE_OK && *where == NULL; i++) {
+    for (int i = 0; i < 2 && status == BASE_OK && !*where; i++) {
         uint8_t *text = NULL;
         size_t bytes = 0;
         struct stat about;
@@ -334,7 +334,7 @@ static enum base_status read_schema_file(const char *path, struct shuffle_schema
     return status;
 }
 
-/* Formats -------------------------------------------------------------------------------------------------------- */
+/* ---- formats ---- */
 
 /* Does the header of a further file name the same columns in the same order? */
 static enum base_status compare_headers(const struct head *head, const struct head *first, struct base_error *error)
@@ -357,7 +357,7 @@ static enum base_status compare_headers(const struct head *head, const struct he
 static void sample_head(const struct shuffle_relation *relation, const struct head *head, struct shuffle_sample *sample)
 {
     const size_t from = relation->csv.header ? head->record_end : head->start;
-    if (sample != NULL)
+    if (sample)
         shuffle_sample_file(sample, &relation->csv, head->data + from, head->bytes - from, head->final);
 }
 
@@ -369,7 +369,7 @@ static enum base_status look_at_files(const struct shuffle_relation *relation, c
     const bool header = relation->csv.header;
     for (uint32_t f = 1; f < relation->file_count; f++) {
         struct head *head = malloc(sizeof *head);
-        if (head == NULL)
+        if (!head)
             return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", relation->file[f].path);
         enum base_status status = read_head(relation, f, HEAD_BYTES, head, error);
         if (status == BASE_OK && header)
@@ -413,7 +413,7 @@ static bool head_is_blank(const struct head *head)
 static enum base_status find_columns(const struct head *head, bool header, const struct shuffle_schema *declared,
                                      struct shuffle_schema *schema, bool *known, struct base_error *error)
 {
-    if (header || declared == NULL || !head_is_blank(head))
+    if (header || !declared || !head_is_blank(head))
         return name_columns(head, header, schema, known, error);
     return shuffle_schema_copy(declared, schema, error);
 }
@@ -424,7 +424,7 @@ static enum base_status resolve_csv(struct shuffle_relation *relation, const str
                                     struct base_error *error)
 {
     struct head *head = malloc(sizeof *head);
-    if (head == NULL)
+    if (!head)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", relation->file[0].path);
     enum base_status status = read_head(relation, 0, SAMPLE_BYTES, head, error);
     if (status != BASE_OK)
@@ -432,10 +432,10 @@ static enum base_status resolve_csv(struct shuffle_relation *relation, const str
     struct shuffle_schema schema = {0};
     bool known[SHUFFLE_COLUMNS_MAX] = {false};
     const bool header = relation->csv.header;
-    status = find_columns(head, header, declared != NULL ? declared : file_schema, &schema, known, error);
-    if (status == BASE_OK && file_schema != NULL)
+    status = find_columns(head, header, declared ? declared : file_schema, &schema, known, error);
+    if (status == BASE_OK && file_schema)
         status = infer_overlay(head->path, header, file_schema, where, false, &schema, known, error);
-    if (status == BASE_OK && declared != NULL)
+    if (status == BASE_OK && declared)
         status = infer_overlay(head->path, header, declared, "the declared schema", true, &schema, known, error);
     if (status == BASE_OK)
         status = infer_types(relation, head, &schema, known, error);
@@ -488,16 +488,16 @@ enum base_status shuffle_relation_resolve_schema(struct shuffle_relation *relati
                                                  struct base_error *error)
 {
     if (relation->placement == SHUFFLE_GENERATED)
-        return declared == NULL ? BASE_OK
-                                : base_error_set(error, BASE_INVALID,
-                                                 "a gen: relation has its own schema (key:int64 and payload): do not "
-                                                 "declare one");
+        return !declared ? BASE_OK
+                         : base_error_set(error, BASE_INVALID,
+                                          "a gen: relation has its own schema (key:int64 and payload): do not "
+                                          "declare one");
     if (relation->file_count == 0)
         return base_error_set(error, BASE_NOT_FOUND, "there is no file to find a schema in");
     struct shuffle_schema said = {0}, beside = {0};
     char *where = NULL;
     enum base_status status = BASE_OK;
-    if (declared != NULL)
+    if (declared)
         status = shuffle_schema_parse(declared, &said, error);
     if (status == BASE_OK)
         status = read_schema_file(relation->file[0].path, &beside, &where, error);
@@ -507,8 +507,8 @@ enum base_status shuffle_relation_resolve_schema(struct shuffle_relation *relati
     const struct shuffle_schema *second = beside.count > 0 ? &beside : NULL;
     if (relation->format == SHUFFLE_FORMAT_CSV)
         status = resolve_csv(relation, first, second, where, error);
-    else if (first != NULL || second != NULL)
-        status = resolve_fixed(relation, first != NULL ? first : second, error);
+    else if (first || second)
+        status = resolve_fixed(relation, first ? first : second, error);
     else
         status =
             base_error_set(error, BASE_NOT_FOUND,

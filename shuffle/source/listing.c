@@ -89,11 +89,11 @@ static enum base_status add_file(struct shuffle_relation *relation, const char *
                               packing == SHUFFLE_PACKING_NONE ? "a CSV file without rows still has a header"
                                                               : "a compressed file without rows still has a header");
     struct shuffle_file *grown = realloc(relation->file, (relation->file_count + 1) * sizeof *grown);
-    if (grown == NULL)
+    if (!grown)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a list of %u files", relation->file_count + 1);
     relation->file = grown;
     char *copy = strdup(path);
-    if (copy == NULL)
+    if (!copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", path);
     struct shuffle_file *file = &relation->file[relation->file_count++];
     file->path = copy;
@@ -138,16 +138,16 @@ static enum base_status see_folder(struct listing *listing, const char *path, co
 {
     struct seen *seen = malloc(sizeof *seen + strlen(path) + 1);
     struct seen **found = NULL;
-    if (seen != NULL) {
+    if (seen) {
         seen->device = info->st_dev;
         seen->inode = info->st_ino;
         strcpy(seen->path, path);
         found = tsearch(seen, &listing->seen, by_identity);
     }
-    if (found != NULL && *found == seen)
+    if (found && *found == seen)
         return BASE_OK;
     free(seen);
-    if (found == NULL)
+    if (!found)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
     return base_error_set(error, BASE_INVALID,
                           "the folder %s is %s by another name, by a link: its rows would count twice; remove the "
@@ -158,10 +158,10 @@ static enum base_status see_folder(struct listing *listing, const char *path, co
 static enum base_status note_bare(struct shuffle_relation *relation, const char *path, struct base_error *error)
 {
     char **grown = realloc(relation->bare, (relation->bare_count + 1) * sizeof *grown);
-    if (grown != NULL)
+    if (grown)
         relation->bare = grown;
-    char *copy = grown != NULL ? strdup(path) : NULL;
-    if (copy == NULL)
+    char *copy = grown ? strdup(path) : NULL;
+    if (!copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
     grown[relation->bare_count++] = copy;
     return BASE_OK;
@@ -204,8 +204,8 @@ static enum base_status list_folder(struct listing *listing, const char *path, c
     for (int round = 0; round < 2; round++) {
         for (int i = 0; i < count && status == BASE_OK; i++) {
             char *inside = join_path(path, entry[i]->d_name);
-            status = inside != NULL ? add_entry(listing, inside, round == 1, depth, error)
-                                    : base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
+            status = inside ? add_entry(listing, inside, round == 1, depth, error)
+                            : base_error_set(error, BASE_NO_MEMORY, "no memory to list %s", path);
             free(inside);
         }
         if (round == 0 && status == BASE_OK && listing->relation->file_count == files_before)
@@ -220,14 +220,14 @@ static enum base_status list_folder(struct listing *listing, const char *path, c
 static const char *next_part(const char *path)
 {
     const char *slash = strchr(path, '/');
-    return slash == NULL ? NULL : slash + 1;
+    return !slash ? NULL : slash + 1;
 }
 
 /* Does the glob ask for such names, part by part: "_old*" for "_old1.csv", but "*" not for "_SUCCESS.json"? */
 static bool glob_wants(const char *pattern, const char *path)
 {
     const char *name = path, *wanted = pattern;
-    for (; name != NULL && wanted != NULL; name = next_part(name), wanted = next_part(wanted))
+    for (; name != NULL && wanted; name = next_part(name), wanted = next_part(wanted))
         if ((*name == '.' || *name == '_') && *wanted != *name)
             return false;
     return !has_suffix(path, ".schema");

@@ -25,7 +25,7 @@ enum base_status shuffle_morsel_queue_open(uint64_t capacity, uint32_t low_mark,
 {
     struct shuffle_morsel_queue *made = aligned_alloc(64, sizeof *made);
     struct shuffle_morsel *morsel = calloc(capacity > 0 ? capacity : 1, sizeof *morsel);
-    if (made == NULL || morsel == NULL) {
+    if (!made || !morsel) {
         free(made);
         free(morsel);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a queue of %" PRIu64 " morsels", capacity);
@@ -94,7 +94,7 @@ enum base_status shuffle_morsel_queue_take(struct shuffle_morsel_queue *queue, s
     } while (!atomic_compare_exchange_weak_explicit(&queue->next, &ticket, ticket + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     *morsel = queue->morsel[ticket];
-    if (queue->low != NULL && !ended && published - ticket - 1 < queue->low_mark)
+    if (queue->low && !ended && published - ticket - 1 < queue->low_mark)
         queue->low(queue->context);
     return BASE_OK;
 }
@@ -106,7 +106,7 @@ uint64_t shuffle_morsel_queue_taken(const struct shuffle_morsel_queue *queue)
 
 void shuffle_morsel_queue_close(struct shuffle_morsel_queue *queue)
 {
-    if (queue == NULL)
+    if (!queue)
         return;
     free(queue->morsel);
     free(queue);

@@ -15,7 +15,7 @@ void shuffle_relation_free(struct shuffle_relation *relation)
     *relation = (struct shuffle_relation){0};
 }
 
-/* A source's words ------------------------------------------------------------------------------------------------ */
+/* ---- A source's words ---- */
 
 /* The text of one word's value, and where it came from, for messages. */
 struct word {
@@ -127,8 +127,8 @@ static enum base_status next_word(const char **at, struct word *word, struct bas
 {
     const size_t bytes = strcspn(*at, ",");
     const char *equals = memchr(*at, '=', bytes);
-    const size_t name = equals == NULL ? 0 : (size_t)(equals - *at);
-    const size_t value = equals == NULL ? 0 : bytes - name - 1;
+    const size_t name = !equals ? 0 : (size_t)(equals - *at);
+    const size_t value = !equals ? 0 : bytes - name - 1;
     if (name == 0 || name >= sizeof word->name || value == 0 || value >= sizeof word->value)
         return base_error_set(error, BASE_INVALID,
                               "gen: \"%.*s\" is not understood: write word=value, where the words are rows=, row=, "
@@ -225,7 +225,7 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
                               "the source \"%s\" names no file: write PATH, shared:PATH, local:GLOB or gen:rows=N,...",
                               text);
     char *copy = strdup(rest);
-    if (copy == NULL)
+    if (!copy)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the path %s", rest);
     shuffle_relation_format_by_suffix(&parsed, rest);
     *relation = parsed;
@@ -233,7 +233,7 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
     return BASE_OK;
 }
 
-/* Morsels -------------------------------------------------------------------------------------------------------- */
+/* ---- morsels ---- */
 
 /* Bytes (or generated rows) of one morsel: fixed-width rows are not cut. */
 static enum base_status morsel_step(const struct shuffle_relation *relation, uint64_t morsel_bytes, uint64_t *step,
@@ -283,7 +283,7 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
     }
     struct shuffle_morsel *made =
         wanted > SIZE_MAX / sizeof *made ? NULL : malloc((wanted > 0 ? wanted : 1) * sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY,
                               "no memory for %" PRIu64 " morsels of %" PRIu64 " bytes: choose larger morsels", wanted,
                               morsel_bytes);

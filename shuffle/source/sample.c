@@ -30,7 +30,7 @@ enum base_status shuffle_sample_open(uint32_t columns, struct shuffle_sample **s
     BASE_ASSERT(columns > 0 && columns <= SHUFFLE_COLUMNS_MAX); /* a record has at least one field */
     struct shuffle_sample *made = calloc(1, sizeof *made);
     struct csv_field *field = malloc(sizeof *field * SAMPLE_ROWS * columns);
-    if (made == NULL || field == NULL) {
+    if (!made || !field) {
         free(made);
         free(field);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a sample of %u columns", columns);
@@ -43,7 +43,7 @@ enum base_status shuffle_sample_open(uint32_t columns, struct shuffle_sample **s
 
 void shuffle_sample_close(struct shuffle_sample *sample)
 {
-    if (sample == NULL)
+    if (!sample)
         return;
     free(sample->field);
     free(sample);
@@ -53,7 +53,7 @@ static bool sample_fits(enum shuffle_type type, const struct csv_field *field)
 {
     const struct shuffle_field as = {.type = type};
     uint8_t value[16];
-    return shuffle_value_parse(&as, field->data, field->bytes, value) == NULL &&
+    return !shuffle_value_parse(&as, field->data, field->bytes, value) &&
            shuffle_value_kept(&as, field->data, field->bytes, value);
 }
 

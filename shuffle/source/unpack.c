@@ -43,11 +43,11 @@ enum shuffle_packing shuffle_packing_of(const char *path, size_t *bytes)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!ends_in(path, all, known[i].suffix))
             continue;
-        if (bytes != NULL)
+        if (bytes)
             *bytes = all - strlen(known[i].suffix);
         return known[i].packing;
     }
-    if (bytes != NULL)
+    if (bytes)
         *bytes = all;
     return SHUFFLE_PACKING_NONE;
 }
@@ -55,7 +55,7 @@ enum shuffle_packing shuffle_packing_of(const char *path, size_t *bytes)
 /* Draws so that `bytes` are drawn in all. */
 static enum base_status unpack_draw(struct shuffle_unpacker *unpacker, uint64_t bytes, struct base_error *error)
 {
-    if (unpacker->governor == NULL || bytes <= unpacker->drawn_bytes)
+    if (!unpacker->governor || bytes <= unpacker->drawn_bytes)
         return BASE_OK;
     const enum base_status status =
         base_governor_draw(unpacker->governor, BASE_HOLDER_SCAN, bytes - unpacker->drawn_bytes, error);
@@ -69,7 +69,7 @@ static bool unpack_make(struct shuffle_unpacker *unpacker)
     if (unpacker->packing == SHUFFLE_PACKING_GZIP)
         return unpacker->gzip_open = inflateInit2(&unpacker->gzip, GZIP_WINDOW_BITS) == Z_OK;
     unpacker->zstd = ZSTD_createDStream();
-    return unpacker->zstd != NULL &&
+    return unpacker->zstd &&
            !ZSTD_isError(ZSTD_DCtx_setParameter(unpacker->zstd, ZSTD_d_windowLogMax, ZSTD_WINDOW_LOG_MAX));
 }
 
@@ -77,7 +77,7 @@ enum base_status shuffle_unpacker_open(enum shuffle_packing packing, struct base
                                        struct shuffle_unpacker **unpacker, struct base_error *error)
 {
     struct shuffle_unpacker *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to unpack a file");
     made->packing = packing;
     made->governor = governor;
@@ -124,7 +124,7 @@ static enum base_status gzip_once(struct shuffle_unpacker *unpacker, struct shuf
     if (result == Z_MEM_ERROR)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to unpack it");
     return base_error_set(error, BASE_PARSE, "it is no gzip data, or damaged (%s)",
-                          gzip->msg != NULL ? gzip->msg : "a dictionary is needed");
+                          gzip->msg ? gzip->msg : "a dictionary is needed");
 }
 
 static enum base_status zstd_once(struct shuffle_unpacker *unpacker, struct shuffle_unpack_step *step,
@@ -172,12 +172,12 @@ bool shuffle_unpacker_whole(const struct shuffle_unpacker *unpacker)
 
 void shuffle_unpacker_close(struct shuffle_unpacker *unpacker)
 {
-    if (unpacker == NULL)
+    if (!unpacker)
         return;
     if (unpacker->gzip_open)
         inflateEnd(&unpacker->gzip);
     ZSTD_freeDStream(unpacker->zstd);
-    if (unpacker->governor != NULL)
+    if (unpacker->governor)
         base_governor_return(unpacker->governor, BASE_HOLDER_SCAN, unpacker->drawn_bytes);
     free(unpacker);
 }
@@ -216,7 +216,7 @@ enum base_status shuffle_unpack_beginning(enum shuffle_packing packing, int fd, 
 {
     struct shuffle_unpacker *unpacker = NULL;
     uint8_t *chunk = malloc(BEGINNING_BYTES);
-    if (chunk == NULL)
+    if (!chunk)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", path);
     struct shuffle_unpack_step step = {.out = data, .out_bytes = bytes};
     enum base_status status = shuffle_unpacker_open(packing, NULL, &unpacker, error);

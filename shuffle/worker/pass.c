@@ -47,7 +47,7 @@ enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, str
                                    struct base_error *error)
 {
     struct shuffle_pass *made = calloc(1, sizeof *made);
-    if (made == NULL) {
+    if (!made) {
         shuffle_scan_close(config->scan);
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan pass");
     }
@@ -70,14 +70,14 @@ static void pass_direct(struct shuffle_pass *pass)
     const struct shuffle_batch *batch = pass->batch;
     shuffle_key_hash_batch(config->key, shuffle_scan_layout(config->scan), batch, pass->hash,
                            config->drop_null_keys ? pass->null : NULL);
-    if (config->hooks.route != NULL)
+    if (config->hooks.route)
         config->hooks.route(config->hooks.context, batch, pass->hash, pass->destination);
     else
         shuffle_route_hash(pass->hash, batch->rows, config->workers, pass->destination);
     if (config->drop_null_keys)
         for (uint32_t i = 0; i < batch->rows; i++)
             pass->destination[i] |= 0U - (uint32_t)pass->null[i]; /* NULL: all ones is SHUFFLE_DROP */
-    if (config->hooks.select != NULL)
+    if (config->hooks.select)
         config->hooks.select(config->hooks.context, batch, pass->hash, pass->destination);
 }
 
@@ -97,7 +97,7 @@ static enum base_status pass_take(struct shuffle_pass *pass, bool *worked, struc
     if (status == BASE_END) {
         *worked = true;
         base_state_enter(&pass->state, PASS_FINISHED);
-        if (pass->config.exchange != NULL)
+        if (pass->config.exchange)
             shuffle_exchange_finish(pass->config.exchange);
         return BASE_OK;
     }
@@ -115,10 +115,10 @@ static void pass_limit(struct shuffle_pass *pass)
 /* Scans and appends one batch. BASE_BUSY ends the slice. */
 static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struct base_error *error)
 {
-    if (pass->batch == NULL) {
+    if (!pass->batch) {
         const enum base_status status = shuffle_scan_next(pass->config.scan, &pass->batch, error);
         if (status == BASE_END) {
-            if (pass->config.surveys != NULL) {
+            if (pass->config.surveys) {
                 struct shuffle_survey survey;
                 shuffle_scan_survey(pass->config.scan, &survey);
                 pass->config.surveys[survey.index] = survey;
@@ -157,7 +157,7 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
 {
     for (uint32_t i = 0; i < batches_max; i++) {
         enum base_status status;
-        if (pass->state.now == PASS_SCANNING && pass->batch == NULL &&
+        if (pass->state.now == PASS_SCANNING && !pass->batch &&
             pass->morsel >= shuffle_morsel_queue_limited(pass->config.queue)) {
             shuffle_scan_abandon(pass->config.scan);
             base_state_enter(&pass->state, PASS_TAKING);
@@ -171,7 +171,7 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
         if (status == BASE_BUSY) {
             /* Half-full frames are not sent early: input always comes or ends, and a flush here would cut every frame
              * at a read. */
-            if (pass->batch == NULL) {
+            if (!pass->batch) {
                 pass->stalls_input += !pass->stalled;
                 pass->stalled = true;
             }
@@ -213,7 +213,7 @@ bool shuffle_pass_idle(const struct shuffle_pass *pass)
 
 void shuffle_pass_close(struct shuffle_pass *pass)
 {
-    if (pass == NULL)
+    if (!pass)
         return;
     shuffle_scan_close(pass->config.scan);
     free(pass);

@@ -40,7 +40,7 @@ struct shuffle_worker {
 enum base_status shuffle_worker_open(uint32_t local, struct shuffle_worker **worker, struct base_error *error)
 {
     struct shuffle_worker *made = calloc(1, sizeof *made);
-    if (made == NULL)
+    if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for worker %u", local);
     made->local = local;
     made->last = &made->first;
@@ -56,10 +56,10 @@ enum base_status shuffle_worker_open(uint32_t local, struct shuffle_worker **wor
 
 void shuffle_worker_close(struct shuffle_worker *worker)
 {
-    if (worker == NULL)
+    if (!worker)
         return;
-    BASE_ASSERT(worker->task == NULL);
-    while (worker->first != NULL) {
+    BASE_ASSERT(!worker->task);
+    while (worker->first) {
         struct worker_command *command = worker->first;
         worker->first = command->next;
         free(command);
@@ -73,7 +73,7 @@ void shuffle_worker_set_engine(struct shuffle_worker *worker, struct net_engine 
 {
     pthread_mutex_lock(&worker->lock);
     worker->engine = engine;
-    if (engine != NULL)
+    if (engine)
         net_engine_wake(engine); /* what woke the one before is as much our business */
     pthread_mutex_unlock(&worker->lock);
 }
@@ -85,7 +85,7 @@ void shuffle_worker_set_mailroom(struct shuffle_worker *worker, struct shuffle_m
 
 void shuffle_worker_set_task(struct shuffle_worker *worker, struct shuffle_task *task)
 {
-    BASE_ASSERT(task == NULL || worker->task == NULL); /* one task at a time */
+    BASE_ASSERT(!task || !worker->task); /* one task at a time */
     worker->task = task;
     worker->worked = true;
 }
@@ -98,13 +98,13 @@ struct shuffle_task *shuffle_worker_task(const struct shuffle_worker *worker)
 enum base_status shuffle_worker_post(struct shuffle_worker *worker, shuffle_command_fn *command, void *argument)
 {
     struct worker_command *made = malloc(sizeof *made);
-    if (made == NULL)
+    if (!made)
         return BASE_NO_MEMORY;
     *made = (struct worker_command){.run = command, .argument = argument};
     pthread_mutex_lock(&worker->lock);
     *worker->last = made;
     worker->last = &made->next;
-    if (worker->engine != NULL)
+    if (worker->engine)
         net_engine_wake(worker->engine);
     else
         pthread_cond_signal(&worker->posted);
@@ -115,7 +115,7 @@ enum base_status shuffle_worker_post(struct shuffle_worker *worker, shuffle_comm
 void shuffle_worker_wake(struct shuffle_worker *worker)
 {
     pthread_mutex_lock(&worker->lock);
-    if (worker->engine != NULL)
+    if (worker->engine)
         net_engine_wake(worker->engine);
     pthread_mutex_unlock(&worker->lock);
 }
@@ -128,8 +128,8 @@ static bool worker_run_commands(struct shuffle_worker *worker)
     worker->first = NULL;
     worker->last = &worker->first;
     pthread_mutex_unlock(&worker->lock);
-    const bool any = command != NULL;
-    while (command != NULL) {
+    const bool any = command;
+    while (command) {
         struct worker_command *next = command->next;
         command->run(worker, command->argument);
         free(command);
@@ -140,12 +140,12 @@ static bool worker_run_commands(struct shuffle_worker *worker)
 
 bool shuffle_worker_stand_by(struct shuffle_worker *worker, uint64_t wait_ns)
 {
-    BASE_ASSERT(worker->engine == NULL && worker->task == NULL);
+    BASE_ASSERT(!worker->engine && !worker->task);
     const uint64_t until_ns = base_clock_now_ns() + wait_ns;
     const struct timespec until = {.tv_sec = (time_t)(until_ns / BASE_NS_PER_S),
                                    .tv_nsec = (long)(until_ns % BASE_NS_PER_S)};
     pthread_mutex_lock(&worker->lock);
-    while (worker->first == NULL && pthread_cond_timedwait(&worker->posted, &worker->lock, &until) == 0)
+    while (!worker->first && pthread_cond_timedwait(&worker->posted, &worker->lock, &until) == 0)
         ;
     pthread_mutex_unlock(&worker->lock);
     return worker_run_commands(worker);
@@ -156,12 +156,12 @@ static uint64_t worker_wait_ns(struct shuffle_worker *worker, bool may_block, bo
 {
     if (!may_block || worker->worked)
         return 0;
-    if (worker->mailroom != NULL) {
+    if (worker->mailroom) {
         *asleep = true;
         if (!shuffle_mailroom_sleep(worker->mailroom, worker->local))
             return 0;
     }
-    const uint64_t deadline_ns = worker->task != NULL ? worker->task->ops->deadline_ns(worker->task) : UINT64_MAX;
+    const uint64_t deadline_ns = worker->task ? worker->task->ops->deadline_ns(worker->task) : UINT64_MAX;
     if (deadline_ns == UINT64_MAX)
         return NET_WAIT_FOREVER;
     const uint64_t now_ns = net_engine_now_ns(worker->engine);
@@ -171,7 +171,7 @@ static uint64_t worker_wait_ns(struct shuffle_worker *worker, bool may_block, bo
 bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_budget *budget, bool may_block)
 {
     bool asleep = false;
-    BASE_ASSERT(worker->engine != NULL && budget->events > 0);
+    BASE_ASSERT(worker->engine && budget->events > 0);
     const uint64_t wait_ns = worker_wait_ns(worker, may_block, &asleep);
     const uint32_t events_max = budget->events < WORKER_EVENTS_MAX ? budget->events : WORKER_EVENTS_MAX;
     const uint32_t count = net_engine_poll(worker->engine, worker->events, events_max, wait_ns);
@@ -183,12 +183,12 @@ bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_bud
     for (uint32_t i = 0; i < count; i++) {
         if (worker->events[i].kind == NET_EVENT_WOKEN)
             woken = true;
-        else if (worker->task != NULL)
+        else if (worker->task)
             worker->task->ops->event(worker->task, &worker->events[i]);
     }
     if (woken)
         worked |= worker_run_commands(worker);
-    if (worker->task != NULL)
+    if (worker->task)
         worked |= worker->task->ops->turn(worker->task, budget);
     worker->worked = worked;
     return worked;

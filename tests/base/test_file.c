@@ -48,7 +48,7 @@ static void refused(const char *path, enum base_status status, const char *words
     int fd = 77;
     assert_int_equal(base_file_open(path, &fd, NULL, &error), status);
     assert_int_equal(fd, 77);
-    if (strstr(error.text, words) == NULL || strstr(error.text, path) == NULL)
+    if (!strstr(error.text, words) || !strstr(error.text, path))
         fail_msg("\"%s\" does not say %s of %s", error.text, words, path);
 }
 
@@ -74,8 +74,8 @@ static int set_up(void **state)
 {
     (void)state;
     const char *temporary = getenv("TMPDIR");
-    snprintf(directory, sizeof directory, "%s/millrace-XXXXXX", temporary != NULL ? temporary : "/tmp");
-    return mkdtemp(directory) == NULL ? -1 : 0;
+    snprintf(directory, sizeof directory, "%s/millrace-XXXXXX", temporary ? temporary : "/tmp");
+    return !mkdtemp(directory) ? -1 : 0;
 }
 
 static int tear_down(void **state)

@@ -106,7 +106,7 @@ static struct outcome in_two(const uint8_t *data, size_t bytes, size_t cut, uint
 static void undouble_all(const uint8_t *data, size_t bytes, uint32_t columns)
 {
     uint8_t *copy = malloc(bytes + 1);
-    BASE_ASSERT(copy != NULL);
+    BASE_ASSERT(copy);
     memcpy(copy, data, bytes);
     struct csv_field field[COLUMNS_MAX * ROWS];
     struct csv_split split = {

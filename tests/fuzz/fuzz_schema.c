@@ -12,7 +12,7 @@ static void schema(const char *text)
     if (shuffle_schema_parse(text, &first, &error) != BASE_OK)
         return;
     char *written = shuffle_schema_format(&first);
-    BASE_ASSERT(written != NULL && shuffle_schema_parse(written, &second, &error) == BASE_OK);
+    BASE_ASSERT(written && shuffle_schema_parse(written, &second, &error) == BASE_OK);
     BASE_ASSERT(shuffle_schema_equal(&first, &second));
     struct shuffle_layout layout;
     if (shuffle_layout_prepare(&first, &layout, &error) == BASE_OK)
@@ -29,8 +29,8 @@ static void source(const char *text)
     char *path;
     if (shuffle_relation_parse(text, &relation, &path, &error) != BASE_OK)
         return;
-    BASE_ASSERT((path == NULL) == (relation.placement == SHUFFLE_GENERATED));
-    BASE_ASSERT(path != NULL || relation.generator.row_bytes >= 8);
+    BASE_ASSERT((!path) == (relation.placement == SHUFFLE_GENERATED));
+    BASE_ASSERT(path || relation.generator.row_bytes >= 8);
     free(path);
     shuffle_relation_free(&relation);
 }
@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     char *text = malloc(bytes + 1);
-    BASE_ASSERT(text != NULL);
+    BASE_ASSERT(text);
     memcpy(text, data, bytes);
     text[bytes] = '\0';
     schema(text);

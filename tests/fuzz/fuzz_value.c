@@ -17,11 +17,11 @@ static void check(const struct shuffle_field *field, const uint8_t *data, size_t
     uint8_t first[16] = {0}, second[16] = {0}, text[64];
     char quoted[SHUFFLE_QUOTE_BYTES];
     BASE_ASSERT(strlen(shuffle_value_quote(data, bytes, quoted)) < sizeof quoted);
-    if (shuffle_value_parse(field, data, bytes, first) != NULL)
+    if (shuffle_value_parse(field, data, bytes, first))
         return;
     const size_t written = shuffle_value_format(&slot, first, field->width, text);
     BASE_ASSERT(written <= shuffle_value_text_bound(field->type, field->width));
-    BASE_ASSERT(shuffle_value_parse(field, text, written, second) == NULL);
+    BASE_ASSERT(!shuffle_value_parse(field, text, written, second));
     BASE_ASSERT(memcmp(first, second, field->width) == 0 || memcmp(text, "NaN", 3) == 0);
 }
 
@@ -29,11 +29,11 @@ static void check_binary(const uint8_t *data, size_t bytes)
 {
     uint8_t *value = malloc(bytes + 1);
     uint32_t made;
-    BASE_ASSERT(value != NULL);
-    if (shuffle_value_parse_binary(data, bytes, value, &made) == NULL) {
+    BASE_ASSERT(value);
+    if (!shuffle_value_parse_binary(data, bytes, value, &made)) {
         const struct shuffle_slot slot = {.type = SHUFFLE_BINARY};
         uint8_t *text = malloc(shuffle_value_text_bound(SHUFFLE_BINARY, made));
-        BASE_ASSERT(text != NULL && shuffle_value_format(&slot, value, made, text) == bytes);
+        BASE_ASSERT(text && shuffle_value_format(&slot, value, made, text) == bytes);
         free(text);
     }
     free(value);

@@ -34,7 +34,7 @@ static void expect_error(const char *on, const char *select, enum base_status st
     struct base_error error;
     const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = on, .select = select};
     assert_int_equal(plan("id:int64,name:string?", "id:int32,label:string", &request, &made, &error), status);
-    if (strstr(error.text, words) == NULL)
+    if (!strstr(error.text, words))
         fail_msg("\"%s\" does not say \"%s\"", error.text, words);
 }
 

@@ -218,7 +218,7 @@ static void bench_dispatch(struct bench *bench, int side, const struct net_event
         bench_accepted(bench, event);
         return;
     }
-    if (peer == NULL) { /* the listener is the only socket without a peer */
+    if (!peer) { /* the listener is the only socket without a peer */
         assert_int_equal(event->kind, NET_EVENT_CLOSED);
         bench->listener_closed = true;
         bench->listener = NULL;
@@ -294,7 +294,7 @@ void bench_pump_for(struct bench *bench, uint64_t duration_ns)
 static bool bench_peers_closed(const struct bench *bench)
 {
     for (uint32_t i = 0; i < bench->peers_count; i++)
-        if (bench->peers[i].socket != NULL)
+        if (bench->peers[i].socket)
             return false;
     return true;
 }
@@ -331,12 +331,12 @@ struct bench *bench_open(const struct bench_kind *kind, const struct net_engine_
 void bench_close(struct bench *bench)
 {
     bench->refuse_receive = true;
-    if (bench->listener != NULL)
+    if (bench->listener)
         net_socket_close(bench->listener, false);
-    BENCH_UNTIL(bench, bench->listener == NULL); /* from here on nobody new appears */
+    BENCH_UNTIL(bench, !bench->listener); /* from here on nobody new appears */
     for (uint32_t i = 0; i < bench->peers_count; i++) {
         bench_release(&bench->peers[i]);
-        if (bench->peers[i].socket != NULL)
+        if (bench->peers[i].socket)
             net_socket_close(bench->peers[i].socket, false);
     }
     BENCH_UNTIL(bench, bench_peers_closed(bench));
@@ -419,7 +419,7 @@ unsigned bench_descriptors(void)
     DIR *directory = opendir("/proc/self/fd");
 
     assert_non_null(directory);
-    while (readdir(directory) != NULL)
+    while (readdir(directory))
         count++;
     closedir(directory);
     return count;

@@ -161,7 +161,7 @@ static void closing_takes_the_buffer_back_first(void **state)
         /* Buffers that do not come back in time are taken back by a reset. */
         assert_true(server->end_status == BASE_PEER_RESET || (!abort && server->end_status == BASE_END));
         assert_true(server->bytes <= UNREAD);
-        assert_memory_equal(server->data == NULL ? copy : server->data, copy, server->bytes);
+        assert_memory_equal(!server->data ? copy : server->data, copy, server->bytes);
         free(copy);
         free(data);
         bench_close(bench);
@@ -261,8 +261,7 @@ static void a_missing_chunk_is_told_with_its_holder(void **state)
     const bool ended = child_output(lose_a_chunk, *state, text, sizeof text, &aborted);
     assert_int_equal(aborted, CHILD_MISSING_ABORTS);
     assert_int_equal(ended, !CHILD_MISSING_ABORTS);
-    if (strstr(text, "it is held by the pocket of test number 7") == NULL ||
-        strstr(text, "receive chunks were not released") == NULL)
+    if (!strstr(text, "it is held by the pocket of test number 7") || !strstr(text, "receive chunks were not released"))
         fail_msg("the holder is not told: %s", text);
 }
 

@@ -327,9 +327,9 @@ static unsigned worker_threads(void)
         char path[300], name[32] = "";
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
         FILE *file = fopen(path, "re");
-        if (file == NULL)
+        if (!file)
             continue; /* ended meanwhile */
-        count += fgets(name, sizeof name, file) != NULL && strcmp(name, ours) == 0;
+        count += fgets(name, sizeof name, file) && strcmp(name, ours) == 0;
         fclose(file);
     }
     closedir(tasks);

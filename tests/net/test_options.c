@@ -21,7 +21,7 @@ static void huge_pages_are_used_or_missed_by_name(void **state)
     assert_int_equal(net_engine_choice_parse("uring-multishot+huge-pages", &kind.engine, &error), BASE_OK);
     struct bench *bench = bench_open(&kind, &config);
     struct net_engine *engine = bench->engines[BENCH_CLIENT];
-    if (strstr(net_engine_features(engine), "huge-pages") == NULL) {
+    if (!strstr(net_engine_features(engine), "huge-pages")) {
         assert_non_null(strstr(net_engine_reason(engine), "no huge-pages: "));
         assert_non_null(strstr(net_engine_reason(engine), "vm.nr_hugepages"));
     } else {
@@ -43,8 +43,8 @@ static void what_is_in_force_is_said(void **state)
             const char *word = net_option_word((enum net_option_index)option);
             assert_int_equal(strstr(net_engine_features(engine), word) != NULL, strstr(texts[i], word) != NULL);
         }
-        assert_true(strstr(net_engine_features(engine), "sqpoll") == NULL ||
-                    strstr(net_engine_features(engine), "defer-taskrun") == NULL);
+        assert_true(!strstr(net_engine_features(engine), "sqpoll") ||
+                    !strstr(net_engine_features(engine), "defer-taskrun"));
         bench_close(bench);
     }
 }

@@ -39,7 +39,7 @@ int harness_setup(void **state)
     struct harness *harness = calloc(1, sizeof *harness);
     const char *temporary = getenv("TMPDIR");
     snprintf(harness->directory, sizeof harness->directory, "%s/millrace-XXXXXX", temporary ? temporary : "/tmp");
-    if (mkdtemp(harness->directory) == NULL)
+    if (!mkdtemp(harness->directory))
         return -1;
     assert_ok(base_governor_open(0, &harness->governor, &error));
     open_world(harness, 0);
@@ -64,7 +64,7 @@ static void remove_tree(const char *path)
         if (unlink(inside) != 0)
             remove_tree(inside);
     }
-    if (listing != NULL)
+    if (listing)
         closedir(listing);
     rmdir(path);
 }
@@ -151,7 +151,7 @@ void harness_row_text(const struct shuffle_layout *layout, const struct shuffle_
     for (uint32_t c = 0; c < layout->count; c++) {
         const struct shuffle_column *column = &batch->column[c];
         const struct shuffle_slot *slot = &layout->slot[c];
-        if (column->null != NULL && column->null[row]) {
+        if (column->null && column->null[row]) {
             text_add(text, "-", 1);
             continue;
         }
@@ -221,9 +221,9 @@ enum base_status harness_scan(struct harness *harness, const struct shuffle_rela
     const struct shuffle_scan_config config = {.engine = harness->engine,
                                                .governor = harness->governor,
                                                .relation = relation,
-                                               .project = how->project != NULL ? how->project : all,
+                                               .project = how->project ? how->project : all,
                                                .project_count =
-                                                   how->project != NULL ? how->project_count : relation->schema.count,
+                                                   how->project ? how->project_count : relation->schema.count,
                                                .block_bytes = how->block_bytes,
                                                .rejects = how->rejects};
     struct shuffle_morsel *morsels;
@@ -251,7 +251,7 @@ enum base_status harness_relation(const char *source, const char *declared, stru
     enum base_status status = shuffle_relation_parse(source, relation, &path, error);
     if (status != BASE_OK)
         return status;
-    if (path != NULL)
+    if (path)
         status = shuffle_relation_list(relation, path, error);
     if (status == BASE_OK)
         status = shuffle_relation_resolve_schema(relation, declared, error);

@@ -73,7 +73,7 @@ enum base_status harness_relation(const char *source, const char *declared, stru
     } while (0)
 #define assert_text(part)                                                                                              \
     do {                                                                                                               \
-        if (strstr(error.text, part) == NULL)                                                                          \
+        if (!strstr(error.text, part))                                                                                 \
             fail_msg("\"%s\" is not in: %s", part, error.text);                                                        \
     } while (0)
 

@@ -84,8 +84,8 @@ static enum base_status sim_resolve(struct sim_cluster *cluster, struct base_err
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++) {
         char *path = NULL;
         status = shuffle_relation_parse(cluster->job->source[side], &relation[side], &path, error);
-        relation[side].csv.bad_rows_max = path != NULL ? cluster->job->bad_rows_max : 0;
-        if (status == BASE_OK && path != NULL)
+        relation[side].csv.bad_rows_max = path ? cluster->job->bad_rows_max : 0;
+        if (status == BASE_OK && path)
             status = shuffle_relation_list(&relation[side], path, error);
         if (status == BASE_OK)
             status = shuffle_relation_resolve_schema(&relation[side], cluster->job->declared[side], error);
@@ -175,7 +175,7 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
     if (status != BASE_OK)
         return status;
     shuffle_worker_set_engine(worker->worker, worker->engine);
-    if (node->mailroom != NULL)
+    if (node->mailroom)
         shuffle_mailroom_register(node->mailroom, w % per_node, worker->engine);
     return BASE_OK;
 }
@@ -213,7 +213,7 @@ static bool sim_pass_time(struct sim_cluster *cluster)
     uint64_t deadline_ns = UINT64_MAX;
     for (uint32_t w = 0; w < cluster->workers; w++) {
         const struct shuffle_task *task = shuffle_worker_task(cluster->worker[w].worker);
-        if (task != NULL)
+        if (task)
             deadline_ns = base_min_u64(deadline_ns, task->ops->deadline_ns(task));
     }
     if (deadline_ns == UINT64_MAX || deadline_ns <= net_sim_now_ns(cluster->world))
@@ -366,7 +366,7 @@ static void sim_phases(struct sim_cluster *cluster)
         cluster->out->joined_bytes += result.joined_bytes;
         cluster->out->stalls += result.stalls_frame + result.stalls_output;
         for (uint32_t side = 0; side < cluster->plan.sides; side++)
-            if (join_task_rejects(cluster->worker[w].task, side) != NULL)
+            if (join_task_rejects(cluster->worker[w].task, side))
                 shuffle_rejects_merge(&cluster->out->rejects[side], join_task_rejects(cluster->worker[w].task, side));
     }
 }
@@ -375,11 +375,11 @@ static void sim_close_tasks(struct sim_cluster *cluster)
 {
     const bool abort = cluster->out->status != BASE_OK || cluster->out->deadlock;
     for (uint32_t w = 0; w < cluster->workers; w++) {
-        if (cluster->worker[w].task != NULL) {
+        if (cluster->worker[w].task) {
             join_task_close(cluster->worker[w].task, abort);
         } else {
             struct sim_node *node = &cluster->node[w / cluster->job->workers_per_node];
-            if (node->mailroom != NULL)
+            if (node->mailroom)
                 shuffle_mailroom_leave(node->mailroom, w % cluster->job->workers_per_node);
             cluster->reached[JOIN_STEP_CLOSED]++;
         }
@@ -394,12 +394,12 @@ static void sim_free(struct sim_cluster *cluster)
 {
     for (uint32_t w = 0; w < cluster->workers; w++) {
         struct sim_worker *worker = &cluster->worker[w];
-        if (worker->worker != NULL) {
+        if (worker->worker) {
             shuffle_worker_set_task(worker->worker, NULL);
             join_task_free(worker->task);
             shuffle_worker_close(worker->worker);
         }
-        if (worker->engine != NULL)
+        if (worker->engine)
             net_engine_close(worker->engine);
     }
     for (uint32_t n = 0; n < cluster->job->nodes; n++) {
@@ -410,7 +410,7 @@ static void sim_free(struct sim_cluster *cluster)
             free(node->surveys[side]);
         }
         shuffle_mailroom_close(node->mailroom);
-        if (node->governor != NULL) {
+        if (node->governor) {
             cluster->out->leaked |= base_governor_used_bytes(node->governor) != 0;
             base_governor_close(node->governor);
         }
@@ -457,12 +457,12 @@ void sim_cluster_run(const struct sim_job *job, struct sim_outcome *outcome)
     base_random_seed(&cluster.random, job->seed * 2 + 1);
     cluster.node = calloc(job->nodes, sizeof *cluster.node);
     cluster.worker = calloc(cluster.workers, sizeof *cluster.worker);
-    BASE_ASSERT(cluster.node != NULL && cluster.worker != NULL);
+    BASE_ASSERT(cluster.node && cluster.worker);
     for (uint32_t w = 0; w < cluster.workers; w++)
         cluster.worker[w].cluster = &cluster;
     if (sim_open(&cluster))
         sim_phases(&cluster);
-    outcome->virtual_ns = cluster.world != NULL ? net_sim_now_ns(cluster.world) : 0;
+    outcome->virtual_ns = cluster.world ? net_sim_now_ns(cluster.world) : 0;
     if (cluster.staffed)
         sim_close_tasks(&cluster);
     if (!outcome->leaked)

@@ -20,7 +20,7 @@ void sim_rows_make(struct base_random *random, uint32_t count, uint64_t key_coun
 {
     rows->count = count;
     rows->row = calloc(count + 1, sizeof *rows->row);
-    BASE_ASSERT(rows->row != NULL);
+    BASE_ASSERT(rows->row);
     for (uint32_t i = 0; i < count; i++) {
         struct sim_row *row = &rows->row[i];
         row->key_null = base_random_chance(random, 1, 15);
@@ -77,11 +77,11 @@ static void rows_write(struct base_random *random, const struct sim_rows *rows, 
 {
     uint64_t line = 1;
     FILE *file = fopen(path, "w");
-    BASE_ASSERT(file != NULL);
+    BASE_ASSERT(file);
     fprintf(file, "%skey:int64?,%stext:string?", prefix, prefix);
     for (uint32_t i = 0; i < rows->count; i++) {
         const struct sim_row *row = &rows->row[i];
-        if (bad != NULL)
+        if (bad)
             rows_write_bad(random, file, bad, &line);
         fputs(base_random_chance(random, 1, 3) ? "\r\n" : "\n", file);
         line++;

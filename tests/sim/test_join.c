@@ -23,7 +23,7 @@ static char left_path[64], right_path[64];
 static int make_folder(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (!mkdtemp(folder))
         return -1;
     snprintf(left_path, sizeof left_path, "%s/left.csv", folder);
     snprintf(right_path, sizeof right_path, "%s/right.csv", folder);
@@ -122,7 +122,7 @@ static void run_seed(uint64_t seed)
 static uint64_t setting(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
-    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+    return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
 static void test_answers(void **state)
@@ -221,7 +221,7 @@ static void test_the_first_bad_line_is_named(void **state)
         check_clean(&outcome, seed);
         char where[32];
         snprintf(where, sizeof where, "left.csv:%llu: ", (unsigned long long)line);
-        if (outcome.status != BASE_PARSE || strstr(outcome.error.text, where) == NULL)
+        if (outcome.status != BASE_PARSE || !strstr(outcome.error.text, where))
             fail_msg("seed %llu: line %llu is bad, but: %s", (unsigned long long)seed, (unsigned long long)line,
                      outcome.error.text);
     }

@@ -38,6 +38,12 @@ scripts()
     done | xargs shellcheck -S warning
 }
 
+# One dialect (CONTRIBUTING.md): !pointer, bool, one form of banner.
+one_dialect()
+{
+    ! git grep -nE '== NULL|\b_Bool\b|/\* [A-Za-z].* -{5,} \*/' -- '*.c' '*.h'
+}
+
 # A static function's name has its subject, so that grep finds one thing.
 statics_have_subjects()
 {
@@ -114,5 +120,6 @@ check "the README is one page" readme_is_a_page
 check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
+check "the sources have one dialect" one_dialect
 check "names of static functions say of what they are" statics_have_subjects
 check "shellcheck has nothing to say" scripts

@@ -136,7 +136,7 @@ static void lose_two(void *asks)
 {
     uint8_t *buffers[6];
     struct base_pool *pool = open_pool(governor, 100, 10);
-    if (asks != NULL)
+    if (asks)
         base_pool_ask(pool, holder);
     for (uint8_t i = 0; i < 6; i++) {
         buffers[i] = base_pool_take(pool);

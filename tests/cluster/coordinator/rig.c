@@ -64,7 +64,7 @@ static void post(struct rig *rig, uint64_t peer, bool to_coordinator, const stru
     assert_true(peer < RIG_PEERS_MAX);
     made->peer = peer;
     made->to_coordinator = to_coordinator;
-    made->end = message == NULL;
+    made->end = !message;
     struct base_error error;
     if (message)
         assert_int_equal(cluster_codec_encode(message, 0, &made->bytes, &made->count, &error), BASE_OK);
@@ -164,7 +164,7 @@ static void step(struct rig *rig, const struct cluster_event *event)
 bool rig_logged(const struct rig *rig, enum base_log_level level, const char *words)
 {
     for (uint32_t i = 0; i < rig->logged && i < RIG_LOG_MAX; i++)
-        if (rig->log[i].level == level && strstr(rig->log[i].text, words) != NULL)
+        if (rig->log[i].level == level && strstr(rig->log[i].text, words))
             return true;
     return false;
 }

@@ -16,7 +16,7 @@ static enum base_status open_place(const char *nic, uint32_t first, uint32_t las
         .nic = nic, .queue_first = first, .queue_last = last, .port_first = ports, .area_bytes = 1 << 20};
     struct base_error error = {0};
     const enum base_status status = cluster_place_open(&options, workers, place, &error);
-    if (says != NULL && strstr(error.text, says) == NULL)
+    if (says && !strstr(error.text, says))
         fail_msg("\"%s\" does not say \"%s\"", error.text, says);
     return status;
 }

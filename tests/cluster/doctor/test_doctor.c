@@ -256,7 +256,7 @@ static void machine_settings(void **state)
     assert_int_equal(findings.count, 7);
 }
 
-/* Cards ------------------------------------------------------------------------------------------------------------ */
+/* ---- cards ---- */
 
 static struct doctor_path receive_path(void)
 {
@@ -366,7 +366,7 @@ static void settings_of_a_fast_card(void **state)
     nothing_is_found_where_all_is_well(state);
 }
 
-/* Order and room --------------------------------------------------------------------------------------------------- */
+/* ---- order and room ---- */
 
 static void the_needed_comes_first(void **state)
 {
@@ -382,7 +382,7 @@ static void the_needed_comes_first(void **state)
     }
 }
 
-/* Showing ---------------------------------------------------------------------------------------------------------- */
+/* ---- showing ---- */
 
 /* Keys are a promise, also of a machine that tells nothing. */
 static void expect_keys(const json_t *object, const char *keys)

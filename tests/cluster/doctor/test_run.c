@@ -35,7 +35,7 @@ enum { OUTPUT_BYTES = 1 << 20, RUN_SECONDS = 60 };
 
 static char output[OUTPUT_BYTES], complaint[4096];
 
-/* What is taken away ----------------------------------------------------------------------------------------------- */
+/* ---- what is taken away ---- */
 
 static void nothing(int argument)
 {
@@ -112,7 +112,7 @@ static void poor_interfaces(int argument)
     (void)argument;
 }
 
-/* Running ---------------------------------------------------------------------------------------------------------- */
+/* ---- running ---- */
 
 static size_t slurp(int fd, char *text, size_t text_bytes)
 {
@@ -207,7 +207,7 @@ static const json_t *entry(const json_t *object, const char *array, const char *
     return NULL;
 }
 
-/* Tests ------------------------------------------------------------------------------------------------------------ */
+/* ---- tests ---- */
 
 static void it_runs_as_we_are(void **state)
 {

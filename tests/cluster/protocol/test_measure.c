@@ -28,7 +28,7 @@ static void a_measure_is_shown_under_a_key_or_never(void **state)
     (void)state;
     for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
         const struct base_measure *measure = cluster_measure(i);
-        assert_int_equal(measure->key == NULL, measure->shown == BASE_SHOWN_NEVER);
+        assert_int_equal(!measure->key, measure->shown == BASE_SHOWN_NEVER);
         assert_true(strlen(measure->about) > 5);
     }
 }

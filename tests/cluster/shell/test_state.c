@@ -27,7 +27,7 @@ static int setup(void **unused)
     (void)unused;
     const char *temporary = getenv("TMPDIR");
     snprintf(root, sizeof root, "%s/millrace-XXXXXX", temporary ? temporary : "/tmp");
-    if (mkdtemp(root) == NULL)
+    if (!mkdtemp(root))
         return -1;
     snprintf(folder, sizeof folder, "%s/state", root);
     return 0;

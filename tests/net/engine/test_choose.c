@@ -170,7 +170,7 @@ static void every_case(void **state)
         if (((chosen.features & NET_FEATURE_URING) != 0) != the->uring ||
             ((chosen.features & NET_FEATURE_MULTISHOT) != 0) != the->multishot ||
             ((chosen.features & NET_FEATURE_SEND_ZC) != 0) != the->zc || chosen.chunk_bytes != the->chunk_bytes ||
-            chosen.chunk_count != the->chunk_count || strstr(chosen.why, the->words) == NULL)
+            chosen.chunk_count != the->chunk_count || !strstr(chosen.why, the->words))
             fail_msg("%s: features %x, %u chunks of %u, \"%s\"", the->name, chosen.features, chosen.chunk_count,
                      chosen.chunk_bytes, chosen.why);
         assert_int_equal(chosen.features & the->missing, 0);

@@ -92,7 +92,7 @@ static void good_texts_are_read_and_written_again(void **state)
         if (net_engine_choice_parse(good[i].text, &choice, &error) != BASE_OK)
             fail_msg("%s: %s", good[i].text, error.text);
         net_engine_choice_format(&choice, text);
-        assert_string_equal(text, good[i].canonical != NULL ? good[i].canonical : good[i].text);
+        assert_string_equal(text, good[i].canonical ? good[i].canonical : good[i].text);
         assert_int_equal(net_engine_choice_parse(text, &again, &error), BASE_OK);
         assert_true(net_engine_choice_equal(&choice, &again));
         assert_int_equal(net_engine_choice_check(&choice, &error), BASE_OK);
@@ -107,7 +107,7 @@ static void bad_texts_are_refused_with_the_reason(void **state)
         struct base_error error = {0};
 
         assert_int_equal(net_engine_choice_parse(bad[i].text, &choice, &error), BASE_INVALID);
-        if (strstr(error.text, bad[i].words) == NULL)
+        if (!strstr(error.text, bad[i].words))
             fail_msg("\"%s\": \"%s\" does not say \"%s\"", bad[i].text, error.text, bad[i].words);
         assert_int_equal(choice.kind, NET_ENGINE_KIND_COUNT); /* outputs are written on success only */
     }

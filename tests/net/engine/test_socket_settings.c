@@ -86,7 +86,7 @@ static void wrong_texts_are_named(void **state)
         struct net_socket_settings settings = {.send_buffer_bytes = 7};
         struct base_error error = {0};
         assert_int_equal(net_socket_settings_parse(wrong[i].text, &settings, &error), BASE_INVALID);
-        if (strstr(error.text, wrong[i].words) == NULL)
+        if (!strstr(error.text, wrong[i].words))
             fail_msg("%s: %s", wrong[i].text, error.text);
         assert_int_equal(settings.send_buffer_bytes, 7); /* unchanged */
     }

@@ -103,7 +103,7 @@ static void block_is_used(enum net_engine_kind kind)
 {
     const struct net_port_block ports = free_block();
     struct net_engine *engine = engine_open(kind, ports);
-    if (engine == NULL)
+    if (!engine)
         skip();
     struct net_address mine, place[LISTENERS];
     struct net_socket *socket[CONNECTIONS];
@@ -175,7 +175,7 @@ static void same_way_twice_is_busy(void **state)
         struct net_port_block ports = free_block();
         ports.count = 1;
         struct net_engine *engine = engine_open(kinds[k], ports);
-        if (engine == NULL)
+        if (!engine)
             continue;
         struct net_address place;
         struct net_socket *first, *second;

@@ -94,7 +94,7 @@ static void break_client(struct bench *bench, struct bench_peer *client, int os_
     const size_t before = client->bytes;
     BENCH_UNTIL(bench, client->bytes > before);
     kernel.os_error = os_error;
-    BENCH_UNTIL_ON(BENCH_CLIENT, bench, net_engine_failure(client_of(bench)) != NULL);
+    BENCH_UNTIL_ON(BENCH_CLIENT, bench, net_engine_failure(client_of(bench)));
     assert_int_equal(kernel.os_error, 0);
     assert_int_equal(net_engine_failure(client_of(bench))->status, BASE_ENGINE_BROKEN);
 }

@@ -78,7 +78,7 @@ static struct net_engine *engine_here(uint32_t pieces, uint32_t completions)
 {
     const char *why;
     struct net_engine *engine = engine_open(pieces, completions, 0, &why);
-    if (engine != NULL && strstr(net_engine_features(engine), "recv-zc") == NULL) {
+    if (engine && !strstr(net_engine_features(engine), "recv-zc")) {
         net_engine_close(engine);
         engine = NULL;
     }
@@ -196,14 +196,14 @@ static struct bench *bench_new(uint32_t pieces, uint32_t completions, uint32_t h
     bench.engine = engine_here(pieces, completions);
     bench.hold_max = hold_max;
     base_random_seed(&bench.random, 7);
-    return bench.engine != NULL ? &bench : NULL;
+    return bench.engine ? &bench : NULL;
 }
 
 static void a_stream_arrives_byte_for_byte(void **state)
 {
     (void)state;
     struct bench *bench = bench_new(1024, 0, 300);
-    if (bench == NULL)
+    if (!bench)
         skip();
     pair_open(bench);
     stream(bench, STREAM_BYTES);
@@ -223,7 +223,7 @@ static void a_small_area_and_queue_lose_nothing(void **state)
     uint64_t starved = 0;
     for (uint32_t i = 0; i < sizeof holds / sizeof *holds; i++) {
         struct bench *bench = bench_new(AREA_PIECES, AREA_PIECES, holds[i]);
-        if (bench == NULL)
+        if (!bench)
             skip();
         pair_open(bench);
         stream(bench, SMALL_BYTES);
@@ -274,7 +274,7 @@ static void a_thousand_connections_leave_the_area_whole(void **state)
 {
     (void)state;
     struct bench *bench = bench_new(AREA_PIECES, 0, 8);
-    if (bench == NULL)
+    if (!bench)
         skip();
     const uint32_t before = fill_area(bench);
     bench->hold_max = 8;
@@ -291,7 +291,7 @@ static void ends_are_told(void **state)
     (void)state;
     struct bench *bench = bench_new(AREA_PIECES, 0, 8);
     struct base_error error;
-    if (bench == NULL)
+    if (!bench)
         skip();
     pair_open(bench); /* FIN before arming; after it the other way still works */
     bench_send(bench, 9000);
@@ -331,7 +331,7 @@ static void a_refusal_is_named(void **state)
     (void)state;
     const char *why;
     struct net_engine *engine = engine_open(AREA_PIECES, 0, if_nametoindex("lo"), &why);
-    if (engine == NULL)
+    if (!engine)
         skip(); /* no io_uring */
     assert_null(strstr(net_engine_features(engine), "recv-zc"));
     assert_non_null(strstr(why, "no recv-zc: "));
@@ -339,7 +339,7 @@ static void a_refusal_is_named(void **state)
     net_engine_close(engine);
     engine = engine_open(AREA_PIECES, 0, 0, &why);
     assert_non_null(engine);
-    if (strstr(net_engine_features(engine), "recv-zc") == NULL)
+    if (!strstr(net_engine_features(engine), "recv-zc"))
         assert_true(strstr(why, "no card's queue was given") || strstr(why, "CAP_NET_ADMIN"));
     else
         assert_non_null(strstr(why, "without a card: the kernel copies"));

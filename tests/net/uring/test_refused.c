@@ -154,12 +154,12 @@ static void what_is_missing_is_said(void **state)
 
     if (*lack->reason == '\0')
         assert_string_equal(net_engine_reason(engine), "");
-    else if (strstr(net_engine_reason(engine), lack->reason) == NULL)
+    else if (!strstr(net_engine_reason(engine), lack->reason))
         fail_msg("%s: \"%s\" does not say \"%s\"", lack->name, net_engine_reason(engine), lack->reason);
     assert_int_equal(net_engine_missing(engine), net_engine_choice_features(&kind.engine) & lack->missing);
     for (uint32_t left = net_engine_choice_features(&kind.engine); left != 0; left &= left - 1) {
         const enum net_feature feature = (enum net_feature)(left & -left);
-        const bool in_force = strstr(net_engine_features(engine), net_feature_word(feature)) != NULL;
+        const bool in_force = strstr(net_engine_features(engine), net_feature_word(feature));
         assert_int_equal(in_force, !(lack->missing & (uint32_t)feature));
     }
     bench_close(bench);

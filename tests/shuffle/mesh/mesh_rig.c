@@ -91,8 +91,8 @@ static enum base_status sink_consume(struct shuffle_sink *base, struct shuffle_r
         assert_int_equal(hash, rows->hash[rows->next]);
         if (!sink->forgiving)
             assert_int_equal(shuffle_key_partition(hash, rig->config.workers), sink->worker->number);
-        uint8_t *whole = cut != NULL ? whole_of(sink, cut) : NULL;
-        row = whole != NULL ? whole : row;
+        uint8_t *whole = cut ? whole_of(sink, cut) : NULL;
+        row = whole ? whole : row;
         sink->digest += rig_digest(row, shuffle_row_bytes(sink->layout, row));
         free(whole);
         sink->rows++;

@@ -555,7 +555,7 @@ static bool flood_turn(struct rig *rig)
             assert_int_equal(
                 net_socket_connect(flood_engine, &rig->address[1], UINT64_MAX, &flood[i], &flood[i].socket, &error),
                 BASE_OK);
-        gone &= flood[i].socket == NULL;
+        gone &= !flood[i].socket;
     }
     const uint32_t count = net_engine_poll(flood_engine, events, 64, 0);
     for (uint32_t i = 0; i < count; i++)

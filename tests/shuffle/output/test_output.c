@@ -77,10 +77,10 @@ static enum base_status write_all(struct harness *harness, const struct shuffle_
 {
     struct shuffle_output *output;
     struct shuffle_output_config mine = *config; /* whose path is gone once the output is open */
-    char *path = config->path == NULL ? NULL : strdup(config->path);
+    char *path = !config->path ? NULL : strdup(config->path);
     mine.path = path;
     enum base_status status = shuffle_output_open(&mine, &output, error);
-    if (path != NULL)
+    if (path)
         memset(path, '?', strlen(path));
     free(path);
     if (status != BASE_OK)
@@ -97,7 +97,7 @@ static enum base_status write_all(struct harness *harness, const struct shuffle_
         assert_int_equal(shuffle_output_finish(output, error), BASE_OK);
         assert_int_equal(shuffle_output_rows(output), count);
         *checksum = shuffle_output_checksum(output);
-        if (config->path != NULL) {
+        if (config->path) {
             size_t bytes;
             free(harness_read(config->path, &bytes));
             assert_int_equal(shuffle_output_bytes(output), bytes);
@@ -118,9 +118,9 @@ static uint64_t checksum_of(const struct shuffle_output_config *config, const ui
         struct text encoding = {0};
         for (uint32_t i = 0; i < config->item_count; i++) {
             const uint32_t side = config->item[i].side, column = config->item[i].column;
-            const uint8_t *row = side == 0 ? left[r] : right == NULL ? NULL : right[r];
+            const uint8_t *row = side == 0 ? left[r] : !right ? NULL : right[r];
             uint32_t bytes;
-            if (row == NULL || shuffle_row_null(config->layout[side], row, column)) {
+            if (!row || shuffle_row_null(config->layout[side], row, column)) {
                 text_add(&encoding, "\0", 1);
                 continue;
             }

@@ -24,7 +24,7 @@ static int setup(void **state)
     (void)state;
     const char *temporary = getenv("TMPDIR");
     snprintf(root, sizeof root, "%s/millrace-XXXXXX", temporary ? temporary : "/tmp");
-    if (mkdtemp(root) == NULL)
+    if (!mkdtemp(root))
         return -1;
     snprintf(directory, sizeof directory, "%s/out", root);
     return 0;
@@ -36,7 +36,7 @@ static int teardown(void **state)
     DIR *listing = opendir(directory);
     for (struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;)
         unlinkat(dirfd(listing), entry->d_name, 0);
-    if (listing != NULL)
+    if (listing)
         closedir(listing);
     rmdir(directory);
     unlink(directory);
@@ -117,7 +117,7 @@ static uint32_t count_in(const char *path)
     uint32_t files = 0;
     DIR *listing = opendir(path);
     assert_non_null(listing);
-    while (readdir(listing) != NULL)
+    while (readdir(listing))
         files++;
     closedir(listing);
     return files - 2;
@@ -424,7 +424,7 @@ static void test_sweep(void **state)
         DIR *listing = opendir(directory);
         for (struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;)
             unlinkat(dirfd(listing), entry->d_name, 0);
-        if (listing != NULL)
+        if (listing)
             closedir(listing);
         rmdir(directory);
     }

@@ -152,9 +152,9 @@ static void test_cases(void **state)
         const struct shuffle_slot slot = slot_of(&field);
         uint8_t value[32] = {0}, again[32] = {0}, text[128];
         const char *words = shuffle_value_parse(&field, (const uint8_t *)cases[i].text, strlen(cases[i].text), value);
-        if ((words == NULL) != (cases[i].canonical != NULL))
+        if (!words != !!cases[i].canonical)
             fail_msg("%s \"%s\": %s", cases[i].type, cases[i].text, words ? words : "was taken");
-        if (words != NULL)
+        if (words)
             continue;
         const size_t bytes = shuffle_value_format(&slot, value, field.width, text);
         assert_true(bytes <= shuffle_value_text_bound(field.type, field.width));
@@ -184,7 +184,7 @@ static void test_random_round_trip(void **state)
             const size_t bytes = shuffle_value_format(&slot, value, field.width, text);
             assert_true(bytes <= shuffle_value_text_bound(field.type, field.width));
             const char *words = shuffle_value_parse(&field, text, bytes, again);
-            if (words != NULL)
+            if (words)
                 fail_msg("%s %.*s %s", types[t], (int)bytes, text, words);
             if (memcmp(text, "NaN", 3) != 0)
                 assert_memory_equal(value, again, field.width);
@@ -220,7 +220,7 @@ static void test_floats_like_strtod(void **state)
         assert_null(shuffle_value_parse(&field, (uint8_t *)text, (size_t)bytes, (uint8_t *)&value));
         assert_memory_equal(&value, &expected, sizeof value);
         expected_narrow = strtof(text, NULL);
-        if (shuffle_value_parse(&narrow, (uint8_t *)text, (size_t)bytes, (uint8_t *)&value_narrow) == NULL)
+        if (!shuffle_value_parse(&narrow, (uint8_t *)text, (size_t)bytes, (uint8_t *)&value_narrow))
             assert_memory_equal(&value_narrow, &expected_narrow, sizeof value_narrow);
     }
 }
@@ -240,7 +240,7 @@ static void test_kept_texts(void **state)
         const size_t bytes = 1 + base_random_below(&random, sizeof text);
         for (size_t b = 0; b < bytes; b++)
             text[b] = (uint8_t)letters[base_random_below(&random, b == 0 ? 10 : 9)];
-        if (shuffle_value_parse(&field, text, bytes, value) != NULL)
+        if (shuffle_value_parse(&field, text, bytes, value))
             continue;
         const size_t length = shuffle_value_format(&slot, value, 8, written);
         const bool same = length == bytes && memcmp(written, text, bytes) == 0;

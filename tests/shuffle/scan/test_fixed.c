@@ -101,7 +101,7 @@ static void test_image(void **state)
             assert_int_equal(status, BASE_OK);
             assert_int_equal(batch->image != NULL, count == 4);
             assert_false(batch->pinned);
-            if (batch->image != NULL)
+            if (batch->image)
                 assert_memory_equal(batch->image, image.data + at, batch->rows * UINT64_C(15));
             at += batch->rows * UINT64_C(15);
         }

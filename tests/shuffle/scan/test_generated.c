@@ -35,7 +35,7 @@ static struct text rows_of(struct shuffle_scan *scan, uint64_t begin, uint64_t e
         for (uint32_t r = 0; r < batch->rows; r++)
             for (uint32_t c = 0; c < layout->count; c++)
                 text_add(&text, batch->column[c].data + (size_t)r * batch->column[c].stride, layout->slot[c].width);
-        if (batch->image != NULL)
+        if (batch->image)
             assert_memory_equal(batch->image, text.data + before, text.bytes - before);
     }
     return text;

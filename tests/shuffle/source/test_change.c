@@ -52,10 +52,10 @@ static enum base_status scan_changed(struct harness *harness, const struct shuff
         status = shuffle_scan_next(scan, &batch, error);
         if (status == BASE_BUSY)
             harness_turn(harness);
-        else if (status == BASE_OK && !changed && change != NULL)
+        else if (status == BASE_OK && !changed && change)
             change(harness, &relation->file[0]);
         changed |= status == BASE_OK;
-        if (survey && !changed && shuffle_scan_input_bytes(scan) > 0 && change != NULL) {
+        if (survey && !changed && shuffle_scan_input_bytes(scan) > 0 && change) {
             change(harness, &relation->file[0]);
             changed = true;
         }

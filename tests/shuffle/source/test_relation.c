@@ -213,7 +213,7 @@ static char *resolved(struct harness *harness, const char *data, const char *dec
     struct base_error error = {0};
     struct shuffle_relation relation;
     char path[128];
-    if (data != NULL)
+    if (data)
         harness_write(harness, "t.csv", data, strlen(data));
     snprintf(path, sizeof path, "%s/t.csv", harness->directory);
     if (harness_relation(path, declared, &relation, &error) != BASE_OK)
@@ -226,7 +226,7 @@ static char *resolved(struct harness *harness, const char *data, const char *dec
 static void expect(struct harness *harness, const char *data, const char *declared, const char *schema)
 {
     char *text = resolved(harness, data, declared);
-    if (strstr(text, schema) == NULL)
+    if (!strstr(text, schema))
         fail_msg("%s with %s: %s, not %s", data ? data : "the file that is there",
                  declared ? declared : "nothing declared", text, schema);
     free(text);
@@ -438,7 +438,7 @@ static void test_one_line_end_without_header(void **state)
             assert_ok(shuffle_relation_resolve_schema(&relation, declared[i], &error));
             const struct harness_scan how = {.morsel_bytes = 100, .block_bytes = 64};
             assert_ok(harness_scan(harness, &relation, &how, &found, &error));
-            if (rows[i] == NULL)
+            if (!rows[i])
                 assert_int_equal(found.bytes, 0);
             else
                 assert_string_equal(found.data, rows[i]);

@@ -32,7 +32,7 @@ static void zstd_frame(const void *data, size_t bytes, struct text *packed)
     const size_t bound = ZSTD_compressBound(bytes);
     void *out = malloc(bound);
     ZSTD_CCtx *context = ZSTD_createCCtx();
-    assert_true(out != NULL && context != NULL);
+    assert_true(out && context);
     ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
     const size_t got = ZSTD_compress2(context, out, bound, data, bytes);
     assert_false(ZSTD_isError(got));
@@ -115,7 +115,7 @@ static void empty_last_line(void **state)
         gzip_member(cases[i].csv, bytes, &packed);
         for (uint32_t block = 4; block <= bytes + 1; block++) {
             struct text rows = {0};
-            if (cases[i].rows != NULL) {
+            if (cases[i].rows) {
                 assert_ok(scan_file(harness, "t.csv.gz", &packed, block, &rows, &error));
                 assert_string_equal(rows.data, cases[i].rows);
             } else {
