@@ -24,7 +24,7 @@
     X(SCAN, "scan buffers")                                                                                            \
     X(PRELOAD, "preloaded relations")                                                                                  \
     X(OUTPUT, "output buffers")                                                                                        \
-    X(PATTERN, "bytes to measure with")
+    X(BLOCKS, "blocks to send")
 
 enum base_holder {
 #define X(name, words) BASE_HOLDER_##name,

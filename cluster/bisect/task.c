@@ -432,7 +432,7 @@ static enum base_status open_pattern(struct bisect_task *task, struct base_error
 {
     void *pages;
     const enum base_status status =
-        base_pages_map(task->config.governor, BASE_HOLDER_PATTERN, PATTERN_BYTES, true, &pages, error);
+        base_pages_map(task->config.governor, BASE_HOLDER_BLOCKS, PATTERN_BYTES, true, &pages, error);
     if (status != BASE_OK)
         return status;
     task->pattern = pages;
@@ -555,7 +555,7 @@ void bisect_task_free(struct bisect_task *task)
     free(task->node_name);
     free(task->peer);
     if (task->pattern)
-        base_pages_unmap(task->config.governor, BASE_HOLDER_PATTERN, task->pattern, PATTERN_BYTES);
+        base_pages_unmap(task->config.governor, BASE_HOLDER_BLOCKS, task->pattern, PATTERN_BYTES);
     free(task);
 }
 

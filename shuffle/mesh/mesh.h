@@ -26,7 +26,7 @@ enum { SHUFFLE_TOKEN_BYTES = 16 };
  * many for callers that are strangers. Half of them may be there in silence, half may be on their way out. */
 enum { SHUFFLE_MESH_STRANGERS_MAX = 64 };
 
-/* What a job moves that has no exchanges: plain bytes, as a measurement of the network wants them. All are called on
+/* What a job moves that has no exchanges: plain bytes, of which the mesh knows no more. All are called on
  * the worker's thread, from the mesh's events and turns, and only for workers of other nodes. */
 struct shuffle_mesh_raw {
     void *context;
