@@ -17,7 +17,7 @@ enum { MARKER_BYTES_MAX = 4 << 20 };
 
 /* One folder's files are neighbours in a relation. */
 struct folder {
-    char *path;
+    const char *path;
     const struct shuffle_file *file; /* those that the source takes */
     uint32_t file_count;
     uint32_t parts_taken;
@@ -183,7 +183,7 @@ static enum base_status check_folder(struct folder *folder, uint64_t *rows, bool
 }
 
 /* A folder without any part in it: is it a result all the same? */
-static enum base_status check_bare(char *path, struct base_error *error)
+static enum base_status check_bare(const char *path, struct base_error *error)
 {
     struct folder folder = {.path = path};
     uint64_t rows = 0;
@@ -222,11 +222,13 @@ enum base_status cluster_source_complete(const char *path, struct shuffle_relati
     }
     for (uint32_t i = 0; i < relation->file_count;) {
         struct folder folder = {.file = &relation->file[i]};
-        folder.file_count = folder_files(relation, i, &folder.path);
-        if (!folder.path)
+        char *folder_path;
+        folder.file_count = folder_files(relation, i, &folder_path);
+        folder.path = folder_path;
+        if (!folder_path)
             return base_error_set(error, BASE_NO_MEMORY, "no memory for a path");
         const enum base_status status = check_folder(&folder, &rows, &known, error);
-        free(folder.path);
+        free(folder_path);
         if (status != BASE_OK)
             return status;
         i += folder.file_count;

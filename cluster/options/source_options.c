@@ -50,8 +50,7 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     if (used + bytes + 2 > row->bytes)
         return base_error_set(error, BASE_INVALID, "--%s=%.40s is too much: all such texts have at most %zu bytes",
                               row->name, text, row->bytes - 2);
-    memcpy(texts + used, text, bytes);
-    memcpy(texts + used + bytes, "\n", 2);
+    snprintf(texts + used, row->bytes - used, "%s\n", text);
     return BASE_OK;
 }
 

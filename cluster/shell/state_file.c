@@ -161,7 +161,7 @@ static bool header_make(const char *name, const char *text, char header[HEADER_B
     if (!both)
         return false;
     memcpy(both, name, name_bytes);
-    memcpy(both + name_bytes, text, text_bytes);
+    memcpy(both + name_bytes, text, text_bytes + 1);
     snprintf(header, HEADER_BYTES + 1, HEADER_WORDS "%016" PRIx64 "\n",
              (uint64_t)XXH3_64bits(both, name_bytes + text_bytes));
     free(both);

@@ -413,6 +413,7 @@ static void epoll_turn_receive(struct epoll_socket *socket, struct epoll_output 
     for (size_t left = got > 0 ? (size_t)got : 0; left > 0; used++) {
         const uint32_t bytes = (uint32_t)base_min_u64(left, engine->chunk_bytes);
         struct net_event *event = epoll_event_add(output, NET_EVENT_RECEIVED, socket);
+        BASE_ASSERT(used < offered); /* so many were filled in */
         event->chunk = (struct net_chunk){.data = chunks[used].iov_base,
                                           .bytes = bytes,
                                           .capacity = engine->chunk_bytes,

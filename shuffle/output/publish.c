@@ -135,13 +135,15 @@ static enum base_status open_parent(const char *directory, int *parent, char **b
     if (status != BASE_OK)
         return status;
     *parent = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    const int cause = errno;
-    if (*parent < 0) {
-        free(*base);
-        base_error_set_errno(error, cause, "cannot open %s", path);
+    if (*parent >= 0) {
+        free(path);
+        return BASE_OK;
     }
+    const enum base_status failed = base_error_set_errno(error, errno, "cannot open %s", path);
+    BASE_ASSERT(failed != BASE_OK);
+    free(*base);
     free(path);
-    return *parent < 0 ? base_status_from_errno(cause) : BASE_OK;
+    return failed;
 }
 
 static enum base_status open_directory(const char *directory, int *fd, struct base_error *error)
