@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
+#include "shuffle/exchange/exchange.h"
 #include "shuffle/mesh/internal.h"
 
 enum {
