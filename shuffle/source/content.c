@@ -78,7 +78,7 @@ static const char *wide_text(const uint8_t *data, size_t bytes)
 
 static size_t skip_blanks(const uint8_t *data, size_t bytes, size_t at)
 {
-    while (at < bytes && memchr(" \t\r\n", data[at], 4) != NULL)
+    while (at < bytes && (data[at] == ' ' || data[at] == '\t' || data[at] == '\r' || data[at] == '\n'))
         at++;
     return at;
 }

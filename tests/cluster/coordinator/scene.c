@@ -39,10 +39,10 @@ enum base_status scene_await(struct rig *rig, struct rig_client *client, uint64_
     return client->report.report.error.status;
 }
 
-void scene_says(const struct rig_client *client, const char *name)
+void scene_says(const struct rig_client *client, const char *words)
 {
-    if (!strstr(client->report.report.error.text, name))
-        fail_msg("'%s' does not say %s", client->report.report.error.text, name);
+    if (!strstr(client->report.report.error.text, words))
+        fail_msg("'%s' does not say %s", client->report.report.error.text, words);
 }
 
 void scene_all_free(struct rig *rig)

@@ -192,7 +192,7 @@ static void a_directory_that_nobody_finds_for_an_hour_is_given_up(void **state)
         rig->node[i].fail_at[CLUSTER_MESSAGE_COMMIT] = BASE_NOT_FOUND;
     rig_run(rig, CLUSTER_GONE_NS - BASE_NS_PER_S);
     assert_false(rig->forgotten[client->job]);
-    rig_run(rig, 2 * 60 * BASE_NS_PER_S);
+    rig_run(rig, UINT64_C(120) * BASE_NS_PER_S);
     assert_true(rig->forgotten[client->job]);
     assert_true(rig_logged(rig, BASE_LOG_ERROR, "the result of job 1 is given up: no node has found /"));
     rig_close(rig);
@@ -213,7 +213,7 @@ static void a_published_directory_may_be_removed(void **state)
     assert_false(rig->forgotten[client->job]);
     for (uint32_t i = 0; i < 3; i++)
         rig->node[i].fail_at[CLUSTER_MESSAGE_COMMIT] = BASE_NOT_FOUND;
-    rig_run(rig, CLUSTER_GONE_NS + 2 * 60 * BASE_NS_PER_S);
+    rig_run(rig, CLUSTER_GONE_NS + UINT64_C(120) * BASE_NS_PER_S);
     assert_true(rig->forgotten[client->job]);
     rig_close(rig);
 }

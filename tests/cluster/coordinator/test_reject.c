@@ -39,7 +39,7 @@ static void finish(struct rig *rig, const struct rig_client *client, uint32_t no
     uint64_t bytes[NODES] = {0};
     struct shuffle_rejects rejects = {0};
     for (uint64_t i = 0; i < count; i++) {
-        struct shuffle_reject *reject = shuffle_rejects_add(&rejects, node, 0, 10 * (node + 1) + i);
+        struct shuffle_reject *reject = shuffle_rejects_add(&rejects, node, 0, UINT64_C(10) * (node + 1) + i);
         if (reject)
             snprintf(reject->reason, sizeof reject->reason, "no number on node %u", node + 1);
     }
