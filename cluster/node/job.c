@@ -26,8 +26,9 @@ void node_job_say(struct node_job *job, struct cluster_message *message)
 
 static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
 {
-    BASE_ASSERT(base_status_is_failure(error->status)); /* the coordinator would take no other */
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
+    if (!base_status_is_failure(error->status)) /* EAGAIN or EINTR of a kernel is BASE_BUSY */
+        message.failed.error.status = BASE_INTERNAL;
     node_job_say(job, &message);
 }
 
@@ -92,8 +93,6 @@ static void resolve_end(struct node_job *job, enum base_status status, struct cl
 static enum base_status on_resolve(struct node_job *job, uint64_t id, struct cluster_resolve *resolve,
                                    struct base_error *error)
 {
-    if (id == 0)
-        return base_error_set(error, BASE_PROTOCOL, "told of a job without a number");
     if (job->id)
         return base_error_set(error, BASE_PROTOCOL, "told of job %" PRIu64 " while job %" PRIu64 " is not over", id,
                               job->id);
@@ -480,6 +479,9 @@ static enum base_status crew_order(struct node_job *job, struct cluster_message 
 
 enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
 {
+    if (message->job == 0)
+        return base_error_set(error, BASE_PROTOCOL, "%s of a job without a number",
+                              cluster_message_name(message->kind));
     switch (message->kind) {
     case CLUSTER_MESSAGE_RESOLVE:
         return on_resolve(job, message->job, &message->resolve, error);

@@ -141,7 +141,6 @@ static void output_remove(struct node_outputs *outputs, struct node_output *outp
     if (!output->retry_ns)
         base_log_warn("what job %" PRIu64 " wrote is not removed yet: %s; it is tried again until it can be done",
                       output->job, error.text);
-    BASE_ASSERT(base_status_is_failure(error.status));
     output->backoff_ns = base_min_u64(base_max_u64(2 * output->backoff_ns, OUTPUT_RETRY_MIN_NS), OUTPUT_RETRY_MAX_NS);
     output->retry_ns = now_ns + output->backoff_ns;
 }

@@ -374,7 +374,8 @@ static enum base_status shell_loop(struct shell *shell, struct base_error *error
             status = shell_step(shell, &tick, error);
         const uint64_t now_ns = base_clock_now_ns();
         for (struct shell_peer *peer = shell->peers; peer && shell->stopped; peer = peer->next)
-            shell_peer_close(shell, peer, now_ns);
+            if (!peer->dead) /* the sweep takes those */
+                shell_peer_close(shell, peer, now_ns);
         if (status == BASE_OK)
             status = shell_sweep(shell, now_ns, error);
         if (status != BASE_OK)

@@ -241,10 +241,14 @@ static void test_orders_out_of_turn(void **state)
 {
     (void)state;
     const struct join_settings settings = {0};
-    struct cluster_message nothing = {.kind = CLUSTER_MESSAGE_RESOLVE}; /* job 0: none */
+    static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_RESOLVE, CLUSTER_MESSAGE_RELEASE,
+                                                      CLUSTER_MESSAGE_COMMIT, CLUSTER_MESSAGE_PUBLISH};
     struct base_error error;
-    assert_int_equal(node_job_order(&agent.job, &nothing, &error), BASE_PROTOCOL);
-    assert_true(node_job_idle(&agent.job));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct cluster_message nothing = {.kind = kinds[i]}; /* job 0: none */
+        assert_int_equal(node_job_order(&agent.job, &nothing, &error), BASE_PROTOCOL);
+        assert_true(node_job_idle(&agent.job));
+    }
     begin(&settings);
     expect_step(JOIN_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
