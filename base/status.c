@@ -37,6 +37,11 @@ bool base_status_is_failure(enum base_status status)
     return status_is_known(status) && status != BASE_OK && status != BASE_BUSY && status != BASE_END;
 }
 
+enum base_status base_status_as_failure(enum base_status status)
+{
+    return base_status_is_failure(status) ? status : BASE_INTERNAL;
+}
+
 enum base_radius base_status_radius(enum base_status status)
 {
     return status_is_known(status) ? statuses[status].radius : BASE_RADIUS_JOB;

@@ -68,6 +68,9 @@ const char *base_status_words(enum base_status status);
 const char *base_status_name(enum base_status status);
 /* Can it be the reason why something failed for good? Not OK, BUSY, END, nor a value out of range. */
 bool base_status_is_failure(enum base_status status);
+/* The status to tell others of something that failed: EAGAIN and EINTR of a kernel, which are BUSY, say nothing there.
+ * INTERNAL for all that base_status_is_failure denies. */
+enum base_status base_status_as_failure(enum base_status status);
 enum base_radius base_status_radius(enum base_status status);
 /* Larger is better to tell. */
 enum base_rank base_status_rank(enum base_status status);

@@ -17,7 +17,7 @@ static bool is_scanning(const struct coordinator_job *job)
 enum base_status coordinator_node_reason(enum base_status status)
 {
     const bool ours = status == BASE_CANCELLED || status == BASE_VERSION;
-    return ours || !base_status_is_failure(status) ? BASE_INTERNAL : status;
+    return ours ? BASE_INTERNAL : base_status_as_failure(status);
 }
 
 void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, const struct cluster_fault *fault)

@@ -95,8 +95,7 @@ void coordinator_fail(struct cluster_coordinator *c, enum base_status status, co
 {
     struct coordinator_job *job = c->run;
     BASE_ASSERT(status != BASE_OK);
-    if (!base_status_is_failure(status)) /* EAGAIN or EINTR of a disk is BASE_BUSY */
-        status = BASE_INTERNAL;
+    status = base_status_as_failure(status);
     if (!job || job->phase.now == CLUSTER_PHASE_DONE || job->phase.now == CLUSTER_PHASE_RELEASE)
         return;
     char text[BASE_ERROR_TEXT_BYTES];

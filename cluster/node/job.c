@@ -27,8 +27,7 @@ void node_job_say(struct node_job *job, struct cluster_message *message)
 static void say_failed(struct node_job *job, uint64_t id, const struct base_error *error)
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_FAILED, .job = id, .failed = {.error = *error}};
-    if (!base_status_is_failure(error->status)) /* EAGAIN or EINTR of a kernel is BASE_BUSY */
-        message.failed.error.status = BASE_INTERNAL;
+    message.failed.error.status = base_status_as_failure(error->status);
     node_job_say(job, &message);
 }
 

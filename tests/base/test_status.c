@@ -125,9 +125,20 @@ static void a_long_text_is_cut_between_characters(void **state)
     }
 }
 
+static void test_what_is_told_of_a_failure_is_one(void **state)
+{
+    (void)state;
+    assert_int_equal(base_status_as_failure(BASE_NO_SPACE), BASE_NO_SPACE);
+    assert_int_equal(base_status_as_failure(BASE_CANCELLED), BASE_CANCELLED);
+    assert_int_equal(base_status_as_failure(base_status_from_errno(EAGAIN)), BASE_INTERNAL);
+    assert_int_equal(base_status_as_failure(BASE_OK), BASE_INTERNAL);
+    assert_int_equal(base_status_as_failure((enum base_status)BASE_STATUS_COUNT), BASE_INTERNAL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_told_of_a_failure_is_one),
         cmocka_unit_test(every_status_has_words_and_a_name),
         cmocka_unit_test(values_out_of_range_are_answered),
         cmocka_unit_test(the_radius_says_what_is_lost),
