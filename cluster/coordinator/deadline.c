@@ -38,12 +38,13 @@ bool coordinator_is_ending(const struct coordinator_job *job)
 }
 
 /* Who stops the coordinator does not wait for slow nodes. */
-uint64_t coordinator_release_ns(const struct cluster_coordinator *c)
+static uint64_t release_limit_ns(const struct cluster_coordinator *c)
 {
     return c->stopping ? CLUSTER_REPORT_NS : CLUSTER_RELEASE_NS;
 }
 
-uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c)
+/* When a node that has not answered is taken for lost; UINT64_MAX: never. */
+static uint64_t answer_deadline_ns(const struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     BASE_ASSERT(job && job->phase_since_ns <= c->now_ns);
@@ -63,7 +64,7 @@ static bool is_late(const struct cluster_coordinator *c, uint32_t node, enum clu
     return phase == CLUSTER_PHASE_COMMIT ? coordinator_pending_waits(c, c->run->id, member->node) : !member->answered;
 }
 
-void coordinator_lose_late(struct cluster_coordinator *c)
+static void lose_late(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
     const uint64_t id = job->id;
@@ -107,8 +108,8 @@ void coordinator_job_tick(struct cluster_coordinator *c)
     const uint64_t id = job->id;
     if (coordinator_is_ending(job) && c->now_ns >= job->phase_since_ns + CLUSTER_REPORT_NS)
         coordinator_tell_end(c, job);
-    if (c->now_ns >= coordinator_answer_deadline_ns(c))
-        coordinator_lose_late(c);
+    if (c->now_ns >= answer_deadline_ns(c))
+        lose_late(c);
     if (c->run && c->run->id == id)
         leave_stuck(c);
     if (c->run && c->run->id == id && coordinator_is_ending(job))
@@ -122,10 +123,10 @@ uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c)
         return UINT64_MAX;
     uint64_t since_ns;
     if (job->phase.now == CLUSTER_PHASE_COMMIT && coordinator_pending_stuck(c, job->id, &since_ns, NULL))
-        return base_min_u64(coordinator_answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
+        return base_min_u64(answer_deadline_ns(c), since_ns + CLUSTER_PATIENCE_NS);
     if (!coordinator_is_ending(job))
-        return coordinator_answer_deadline_ns(c);
+        return answer_deadline_ns(c);
     if (job->phase.now == CLUSTER_PHASE_ABORT && coordinator_is_echo(&job->error) && c->now_ns < job->echo_until_ns)
         return job->echo_until_ns;
-    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : coordinator_release_ns(c));
+    return job->phase_since_ns + (job->client ? CLUSTER_REPORT_NS : release_limit_ns(c));
 }

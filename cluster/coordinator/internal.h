@@ -192,10 +192,6 @@ extern const struct base_machine coordinator_phase_machine;
 
 /* coordinator/deadline.c: how long a phase may take. */
 bool coordinator_is_ending(const struct coordinator_job *job);
-uint64_t coordinator_release_ns(const struct cluster_coordinator *c);
-/* When a node that has not answered is taken for lost; UINT64_MAX: never. */
-uint64_t coordinator_answer_deadline_ns(const struct cluster_coordinator *c);
-void coordinator_lose_late(struct cluster_coordinator *c);
 void coordinator_job_tick(struct cluster_coordinator *c);
 uint64_t coordinator_job_deadline_ns(const struct cluster_coordinator *c);
 
@@ -212,7 +208,6 @@ void coordinator_fault_halted(struct cluster_coordinator *c, struct run_node *no
 /* coordinator/reject.c: bad rows that are left out. */
 /* Takes over what a step says of them. */
 void coordinator_reject_keep(struct run_node *node, struct cluster_step *step);
-uint64_t coordinator_reject_count(const struct coordinator_job *job, uint32_t side);
 /* Are they as few as was allowed? Else the job has failed. */
 bool coordinator_reject_few(struct cluster_coordinator *c);
 /* Did each side have the rows that those who wrote it counted? Else the job has failed. */
@@ -289,7 +284,5 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
 void coordinator_nodes_send(struct cluster_coordinator *c, uint64_t peer);
 void coordinator_jobs_send(struct cluster_coordinator *c, uint64_t peer);
 void coordinator_remember(struct cluster_coordinator *c, const struct coordinator_job *job);
-/* "join shared:a.csv shared:b.csv on id=id" */
-void coordinator_job_words(const struct cluster_submit *submit, char *text, size_t text_bytes);
 
 #endif

@@ -17,7 +17,7 @@ void coordinator_reject_keep(struct run_node *node, struct cluster_step *step)
     }
 }
 
-uint64_t coordinator_reject_count(const struct coordinator_job *job, uint32_t side)
+static uint64_t reject_count(const struct coordinator_job *job, uint32_t side)
 {
     uint64_t count = 0;
     for (uint32_t i = 0; i < job->node_count; i++)
@@ -113,7 +113,7 @@ bool coordinator_rows_complete(struct cluster_coordinator *c)
             const struct join_task_result *task = &job->node[i].report.report.sum.task;
             rows += side == 0 ? task->rows_scanned_left : task->rows_scanned_right;
         }
-        rows += coordinator_reject_count(job, side);
+        rows += reject_count(job, side);
         if (!relation->rows_known || rows == relation->rows)
             continue;
         coordinator_fail(c, BASE_IO,

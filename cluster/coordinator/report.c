@@ -12,7 +12,8 @@ static double report_seconds(uint64_t from_ns, uint64_t to_ns)
     return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
 }
 
-void coordinator_job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
+/* "join shared:a.csv shared:b.csv on id=id" */
+static void job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
 {
     const bool join = submit->kind == JOIN_JOB_JOIN;
     if (submit->kind == JOIN_JOB_BISECT) {
@@ -171,7 +172,7 @@ void coordinator_remember(struct cluster_coordinator *c, const struct coordinato
     entry->state = job->error.status == BASE_OK          ? CLUSTER_JOB_SUCCEEDED
                    : job->error.status == BASE_CANCELLED ? CLUSTER_JOB_CANCELLED
                                                          : CLUSTER_JOB_FAILED;
-    coordinator_job_words(&job->submit, entry->words, sizeof entry->words);
+    job_words(&job->submit, entry->words, sizeof entry->words);
     snprintf(entry->error, sizeof entry->error, "%.255s", job->error.text);
     for (uint32_t i = 0; i < job->node_count && job->error.status == BASE_OK; i++)
         entry->rows += job->node[i].report.report.sum.task.rows;
@@ -233,7 +234,7 @@ static void entry_of_job(const struct cluster_coordinator *c, const struct coord
                          struct cluster_job_entry *entry)
 {
     char words[192];
-    coordinator_job_words(&job->submit, words, sizeof words);
+    job_words(&job->submit, words, sizeof words);
     entry->job = job->id;
     entry->kind = job->submit.kind;
     entry->state = job == c->run ? CLUSTER_JOB_RUNNING : CLUSTER_JOB_QUEUED;

@@ -131,8 +131,6 @@ uint64_t mesh_connect_deadline_ns(const struct shuffle_mesh *mesh);
 
 /* That peer may have something to start at the next kick. */
 void mesh_send_stage(struct shuffle_mesh *mesh, uint32_t worker);
-/* Starts a send of what is queued; false: the engine refused. */
-bool mesh_send_start(struct mesh_connection *connection);
 void mesh_send_out(struct mesh_connection *connection);
 enum base_status mesh_send_sent(struct mesh_connection *connection, const struct net_event *event,
                                 struct base_error *error);

@@ -130,7 +130,8 @@ static bool send_raw(struct mesh_connection *connection)
     return !connection->filled || send_start(connection, op->count, 0);
 }
 
-bool mesh_send_start(struct mesh_connection *connection)
+/* Starts a send of what is queued; false: the engine refused. */
+static bool connection_start(struct mesh_connection *connection)
 {
     if (connection->going || connection->send_count == NET_SENDS_MAX || connection->state.now == MESH_CLOSING ||
         connection->state.now == MESH_CONNECTING)
@@ -153,7 +154,7 @@ bool mesh_send_start(struct mesh_connection *connection)
 /* Graceful: what is queued leaves, then FIN. */
 static void linger_on(struct mesh_connection *connection)
 {
-    if (!mesh_send_start(connection)) {
+    if (!connection_start(connection)) {
         mesh_send_stage(connection->mesh, connection->peer);
     } else if (connection->send_count == 0) {
         net_socket_shutdown(connection->socket);
@@ -204,7 +205,7 @@ static void send_on(struct mesh_connection *connection)
     case MESH_PROVING:
     case MESH_GREETING:
     case MESH_OPEN:
-        if (!mesh_send_start(connection) && connection->peer != MESH_NOBODY)
+        if (!connection_start(connection) && connection->peer != MESH_NOBODY)
             mesh_send_stage(connection->mesh, connection->peer);
         break;
     case MESH_LINGERING:
@@ -276,7 +277,7 @@ void shuffle_mesh_kick(struct shuffle_mesh *mesh)
         next = TAILQ_NEXT(peer, stage);
         if (peer->kind == MESH_LOCAL)
             post_frames(mesh, (uint32_t)(peer - mesh->peers));
-        else if (peer->connection && !mesh_send_start(peer->connection)) {
+        else if (peer->connection && !connection_start(peer->connection)) {
             mesh->sends_refused++;
             continue;
         }
@@ -289,7 +290,7 @@ void shuffle_mesh_kick(struct shuffle_mesh *mesh)
         return;
     TAILQ_FOREACH(connection, &mesh->connections, all)
     {
-        if (mesh_connection_strange(connection) && !mesh_send_start(connection))
+        if (mesh_connection_strange(connection) && !connection_start(connection))
             mesh->sends_refused++;
     }
 }
