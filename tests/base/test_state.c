@@ -4,12 +4,11 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/state.h"
+#include "tests/child_output.h"
 
 enum { LAMP_OFF, LAMP_ON, LAMP_BROKEN, LAMP_STATES };
 static const struct base_state_row lamp_rows[LAMP_STATES] = {
@@ -34,30 +33,22 @@ static void states_follow_the_table(void **state)
     assert_int_equal(machine.transitions, 41);
 }
 
-/* What a process says that ends by this transition. */
+/* Breaks the lamp, then goes to the state that *next names. */
+static void enter_after_broken(void *next)
+{
+    struct base_state machine;
+    base_state_begin(&machine, &lamp, LAMP_OFF);
+    base_state_enter(&machine, LAMP_ON);
+    base_state_enter(&machine, LAMP_BROKEN);
+    base_state_enter(&machine, *(const uint32_t *)next);
+}
+
+/* What a process says that this transition ends. */
 static void words_of_the_end(uint32_t next, char *text, size_t bytes)
 {
-    int ends[2], status;
-    assert_int_equal(pipe(ends), 0);
-    const pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        dup2(ends[1], 2);
-        struct base_state machine;
-        base_state_begin(&machine, &lamp, LAMP_OFF);
-        base_state_enter(&machine, LAMP_ON);
-        base_state_enter(&machine, LAMP_BROKEN);
-        base_state_enter(&machine, next);
-        _exit(0);
-    }
-    close(ends[1]);
-    size_t used = 0;
-    for (ssize_t got; (got = read(ends[0], text + used, bytes - 1 - used)) > 0;)
-        used += (size_t)got;
-    text[used] = 0;
-    close(ends[0]);
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    bool aborted;
+    assert_false(child_output(enter_after_broken, &next, text, bytes, &aborted));
+    assert_true(aborted);
 }
 
 static void a_bad_transition_names_its_states(void **state)
