@@ -14,8 +14,9 @@
 #include "cluster/options/options.h"
 #include "cluster/report/bisect_report.h"
 #include "cluster/report/report.h"
+#include "tests/cluster/manual_block.h"
 
-enum { PAGE_BYTES = 1 << 20, MARK_BYTES = 200 };
+enum { MARK_BYTES = 200 };
 
 static const struct option_program *const programs[] = {&client_program, &daemon_program};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
@@ -26,20 +27,9 @@ static const struct option_command *command_at(const struct option_program *prog
     return at < 0 ? program->front : &program->command[at];
 }
 
-static char *read_page(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = calloc(1, PAGE_BYTES);
-    assert_non_null(file);
-    assert_non_null(text);
-    assert_true(fread(text, 1, PAGE_BYTES - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
 static void expect_page(const struct option_command *command)
 {
-    char path[4096], begin_mark[MARK_BYTES], end_mark[MARK_BYTES], *options = NULL;
+    char path[4096], begin_mark[MARK_BYTES], end_mark[MARK_BYTES], what[MARK_BYTES], *options = NULL;
     size_t bytes;
     snprintf(path, sizeof path, "%s/%s", MILLRACE_MANUAL, command->page);
     snprintf(begin_mark, sizeof begin_mark,
@@ -49,20 +39,9 @@ static void expect_page(const struct option_command *command)
     assert_non_null(to);
     option_manual_print(command, to);
     fclose(to);
-    char *page = read_page(path), *begin = strstr(page, begin_mark), *end = strstr(page, end_mark);
-    if (!begin || !end || begin > end)
-        fail_msg("%s has no place for the options of %s", path, command->name);
-    begin += strlen(begin_mark);
-    if (getenv("MILLRACE_WRITE")) {
-        FILE *file = fopen(path, "w");
-        assert_non_null(file);
-        fprintf(file, "%.*s%s%s", (int)(begin - page), page, options, end);
-        assert_int_equal(fclose(file), 0);
-    } else if (bytes != (size_t)(end - begin) || memcmp(begin, options, bytes) != 0) {
-        fail_msg("%s has other options than the table of %s: run this test with MILLRACE_WRITE=1", path, command->name);
-    }
+    snprintf(what, sizeof what, "the options of %s", command->name);
+    manual_block_check(path, begin_mark, end_mark, options, what);
     free(options);
-    free(page);
 }
 
 static void the_manual_has_the_options_of_the_tables(void **state)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "cluster/protocol/measure.h"
+#include "tests/cluster/manual_block.h"
 
 static void names_and_keys_are_unique(void **state)
 {
@@ -110,39 +111,17 @@ static const char begin_mark[] =
     ".\\\" The list of measures, as MILLRACE_WRITE=1 test_cluster_protocol_measure wrote it\n";
 static const char end_mark[] = ".\\\" End of the list of measures\n";
 
-static char *read_all(const char *path)
-{
-    FILE *file = fopen(path, "r");
-    char *text = calloc(1, 1 << 20);
-    assert_non_null(file);
-    assert_non_null(text);
-    assert_true(fread(text, 1, (1 << 20) - 1, file) > 0);
-    fclose(file);
-    return text;
-}
-
 static void the_manual_lists_them(void **state)
 {
     (void)state;
-    char *manual = read_all(MILLRACE_MANUAL), *list = NULL;
+    char *list = NULL;
     size_t bytes;
     FILE *to = open_memstream(&list, &bytes);
     assert_non_null(to);
     print_manual(to);
     fclose(to);
-    char *begin = strstr(manual, begin_mark), *end = strstr(manual, end_mark);
-    assert_true(begin && end && begin < end);
-    begin += sizeof begin_mark - 1;
-    if (getenv("MILLRACE_WRITE")) {
-        FILE *file = fopen(MILLRACE_MANUAL, "w");
-        assert_non_null(file);
-        fprintf(file, "%.*s%s%s", (int)(begin - manual), manual, list, end);
-        assert_int_equal(fclose(file), 0);
-    } else if (strlen(list) != (size_t)(end - begin) || memcmp(begin, list, strlen(list)) != 0) {
-        fail_msg(MILLRACE_MANUAL " has other measures than the list: run this test with MILLRACE_WRITE=1");
-    }
+    manual_block_check(MILLRACE_MANUAL, begin_mark, end_mark, list, "the list of measures");
     free(list);
-    free(manual);
 }
 
 int main(void)
