@@ -79,6 +79,17 @@ build()
     cmake --build --preset "$preset" -j "$(nproc)" ${1:+--target "$@"}
 }
 
+# find_python MODULES: prints the first that has the modules (words joined by commas). The system's comes first: the
+# package python3-xxhash is for that one.
+find_python()
+{
+    local python
+    for python in /usr/bin/python3 python3; do
+        ! "$python" -c "import $1" || break
+    done
+    echo "$python"
+}
+
 # run_ctest PRESET [CTEST OPTIONS...]: runs the preset's tests and counts their cases.
 run_ctest()
 {

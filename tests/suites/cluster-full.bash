@@ -2,10 +2,7 @@
 # about: every shape of a cluster with every size of frames, rings and morsels; the cluster tests under sanitizers
 # groups: full
 # limit: 21600
-# The system's Python first: the package python3-xxhash is for that one.
-for python in /usr/bin/python3 python3; do
-    ! "$python" -c 'import sqlite3, xxhash' || break
-done
+python=$(find_python sqlite3,xxhash)
 build release millrace millraced
 check "the whole matrix" "$python" tests/cluster/acceptance.py --bin build/release/bin --full
 build asan millrace millraced

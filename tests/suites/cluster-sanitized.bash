@@ -2,10 +2,7 @@
 # about: the part of the cluster tests that reaches most of the daemons' code, under the sanitizers (all of it: cluster-full)
 # groups: default full
 # limit: 1800
-# The system's Python first: the package python3-xxhash is for that one.
-for python in /usr/bin/python3 python3; do
-    ! "$python" -c 'import sqlite3, xxhash' || break
-done
+python=$(find_python sqlite3,xxhash)
 build asan millrace millraced
 check "under the address and undefined-behaviour sanitizers" "$python" tests/cluster/acceptance.py \
     --bin build/asan/bin --patience 4 types: "bad input:" "3 x 2 via" shuffle: key:

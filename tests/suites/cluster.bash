@@ -3,8 +3,5 @@
 # groups: default full
 # limit: 1800
 build release millrace millraced
-# The system's Python first: the package python3-xxhash is for that one.
-for python in /usr/bin/python3 python3; do
-    ! "$python" -c 'import sqlite3, xxhash' || break
-done
+python=$(find_python sqlite3,xxhash)
 "$python" tests/cluster/acceptance.py --bin build/release/bin

@@ -2,10 +2,7 @@
 # about: emulated guests with Debian's newest kernel: engines, io_uring forbidden, six nodes, memory nodes, virtio-net
 # groups: default full
 # limit: 1800
-# The system's Python first: the package python3-xxhash is for that one.
-for python in /usr/bin/python3 python3; do
-    ! "$python" -c 'import xxhash' || break
-done
+python=$(find_python xxhash)
 build portable millrace millraced test_net_conformance test_net_fallback test_net_uring_recv_zc
 # A guest keeps one core busy: two groups of them at a time.
 "$python" tests/guest/acceptance.py --bin build/portable/bin "two memory" "joined by" "the rig" \

@@ -5,7 +5,5 @@
 build release
 # The long ones are the simulation, and the conformance suite over every rung and option.
 run_ctest release -E '^(sim\.|bench\.|net\.(conformance|options|uring\.(refused|unregistered)|engine\.zerocopy)$)'
-for python in /usr/bin/python3 python3; do
-    ! "$python" -c 'import sqlite3, xxhash' || break
-done
+python=$(find_python sqlite3,xxhash)
 "$python" tests/cluster/acceptance.py --bin build/release/bin '2 x 2 via loopback: *' 'types: *'
