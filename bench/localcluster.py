@@ -40,10 +40,10 @@ def amount(text):
     return number
 
 
-def run(command, timeout):
-    """Runs a command, returns its standard output; raises Failed with what it said."""
+def run(command, timeout, **how):
+    """Runs a command, returns its standard output; raises Failed with what it said. how: further words of subprocess.run."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **how)
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{' '.join(command)}: no end after {timeout} s") from late
     if done.returncode != 0:
