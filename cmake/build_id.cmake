@@ -39,10 +39,4 @@ const char *base_build_id(void)
     return \"${id}\";
 }
 ")
-set(before "")
-if(EXISTS ${OUTPUT})
-    file(READ ${OUTPUT} before)
-endif()
-if(NOT text STREQUAL before)
-    file(WRITE ${OUTPUT} "${text}")
-endif()
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${text}" @ONLY) # only when it is another one

@@ -82,13 +82,7 @@ uint32_t base_build_protocol(void)
     return UINT32_C(0x${number});
 }
 ")
-set(before "")
-if(EXISTS ${OUTPUT})
-    file(READ ${OUTPUT} before)
-endif()
-if(NOT text STREQUAL before)
-    file(WRITE ${OUTPUT} "${text}")
-endif()
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${text}" @ONLY) # only when it is another one
 if(DEPFILE)
     list(JOIN files " \\\n " needed)
     file(WRITE ${DEPFILE} "${OUTPUT}: ${needed}\n")
