@@ -1,6 +1,6 @@
-/* The list of measures: what workers count for a job, what a report sums up. base/measure.h says what a line means, and
- * which lists of the floors below it takes in; the codec, the sums, the JSON object and the manual go through this list
- * and know no measure by name. */
+/* The list of measures: what workers count for a job, what a report sums up. It takes in the lists of the floors below;
+ * base/measure.h says what a line means. The codec, the sums, the JSON object and the manual go through this list and
+ * know no measure by name. */
 #ifndef MILLRACE_CLUSTER_PROTOCOL_MEASURE_H
 #define MILLRACE_CLUSTER_PROTOCOL_MEASURE_H
 
