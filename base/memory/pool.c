@@ -176,7 +176,7 @@ void base_pool_ask(struct base_pool *pool, base_pool_holder_fn *holder)
 }
 
 /* All buffers but the free ones: found by their places, so that nothing need be kept while all goes well. */
-static void missing_tell(const struct base_pool *pool)
+static void pool_log_missing(const struct base_pool *pool)
 {
     bool *here = calloc(pool->buffers_made, sizeof *here);
     if (!here)
@@ -206,7 +206,7 @@ uint32_t base_pool_close(struct base_pool *pool)
     if (missing)
         base_log_error("pool of %s closed with %u of %u buffers still out", pool->name, missing, pool->buffers_made);
     if (missing && pool->holder_of)
-        missing_tell(pool);
+        pool_log_missing(pool);
     for (uint32_t i = 0; i < pool->slab_count; i++)
         base_pages_unmap(pool->governor, pool->holder, pool->slabs[i].buffers, pool->slabs[i].mapped_bytes);
     free(pool->taken);

@@ -166,7 +166,7 @@ static uint32_t pairs_of(const struct cluster_bisect_plan *plan)
     return plan->nodes * (plan->nodes - 1);
 }
 
-static int compare_bytes(const void *a, const void *b)
+static int plan_compare_bytes(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
@@ -192,7 +192,7 @@ static uint32_t steps_of(const struct cluster_bisect_plan *plan, enum cluster_bi
 uint64_t bisect_plan_low_mark(struct cluster_bisect_plan *plan, const uint64_t *values, uint32_t count)
 {
     memcpy(plan->sorted, values, count * sizeof *values);
-    qsort(plan->sorted, count, sizeof *plan->sorted, compare_bytes);
+    qsort(plan->sorted, count, sizeof *plan->sorted, plan_compare_bytes);
     return plan->sorted[count / 2] / 100 * PLAN_LOW_PERCENT;
 }
 
@@ -242,7 +242,7 @@ static void make_round(struct cluster_bisect_plan *plan, uint32_t round)
     }
 }
 
-static void make_all_to_all(struct cluster_bisect_plan *plan)
+static void plan_make_all_to_all(struct cluster_bisect_plan *plan)
 {
     for (uint32_t from = 0; from < plan->nodes; from++)
         for (uint32_t to = 0; to < plan->nodes; to++)
@@ -273,7 +273,7 @@ static bool make_step(struct cluster_bisect_plan *plan, uint32_t index)
         make_round(plan, index);
         return true;
     case CLUSTER_BISECT_ALL_TO_ALL:
-        make_all_to_all(plan);
+        plan_make_all_to_all(plan);
         return true;
     case CLUSTER_BISECT_INCAST:
     case CLUSTER_BISECT_OUTCAST:

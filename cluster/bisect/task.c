@@ -103,17 +103,17 @@ struct bisect_task {
     uint64_t verified_bytes;
 };
 
-static void task_report(struct bisect_task *task, enum join_step step, const struct base_error *error)
+static void measuring_report(struct bisect_task *task, enum join_step step, const struct base_error *error)
 {
     task->config.report(task->config.context, task->config.worker, (int)step, error);
 }
 
-static void task_fail(struct bisect_task *task, const struct base_error *error)
+static void measuring_fail(struct bisect_task *task, const struct base_error *error)
 {
     if (task->state.now >= TASK_FINISHED)
         return;
     base_state_enter(&task->state, TASK_FAILED);
-    task_report(task, JOIN_STEP_FAILED, error);
+    measuring_report(task, JOIN_STEP_FAILED, error);
     shuffle_mesh_close(task->mesh, true);
 }
 
@@ -285,7 +285,7 @@ static bool raw_done(const void *context, uint32_t worker)
 
 /* ---- a step ---- */
 
-static const struct join_node *node_of(const struct bisect_task *task, uint32_t node)
+static const struct join_node *task_node_of(const struct bisect_task *task, uint32_t node)
 {
     return &task->config.plan->node[node];
 }
@@ -293,7 +293,7 @@ static const struct join_node *node_of(const struct bisect_task *task, uint32_t 
 /* The streams of a flow from or to another node that begin or end at this worker. */
 static void join_flow(struct bisect_task *task, uint32_t other, bool sending)
 {
-    const struct join_node *own = node_of(task, task->own_node), *there = node_of(task, other);
+    const struct join_node *own = task_node_of(task, task->own_node), *there = task_node_of(task, other);
     const struct join_node *from = sending ? own : there, *to = sending ? there : own;
     const uint32_t streams = cluster_bisect_streams(task->order->streams, from->count, to->count);
     for (uint32_t i = 0; i < streams; i++) {
@@ -361,7 +361,7 @@ static void step_late(struct bisect_task *task)
                        "the path %s node %s did not drain within %d s of the end of step %u: it is far too slow to be "
                        "measured, or cut",
                        unsent ? "to" : "from", task->node_name[i], (int)(BISECT_DRAIN_NS / BASE_NS_PER_S), task->step);
-        task_fail(task, &error);
+        measuring_fail(task, &error);
         return;
     }
 }
@@ -370,7 +370,7 @@ static void step_turn(struct bisect_task *task)
 {
     if (task->sends_left == 0 && task->receives_left == 0) {
         base_state_enter(&task->state, TASK_CONNECTED);
-        task_report(task, JOIN_STEP_MEASURED, NULL);
+        measuring_report(task, JOIN_STEP_MEASURED, NULL);
     } else if (now_ns(task) >= sending_end_ns(task) + BISECT_DRAIN_NS) {
         step_late(task);
     }
@@ -378,7 +378,7 @@ static void step_turn(struct bisect_task *task)
 
 /* ---- the task ---- */
 
-static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *budget)
+static bool measuring_turn(struct shuffle_task *base, const struct shuffle_budget *budget)
 {
     (void)budget;
     struct bisect_task *task = (struct bisect_task *)base;
@@ -387,12 +387,12 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     if (task->state.now == TASK_CLOSED)
         return false;
     if (shuffle_mesh_turn(task->mesh, &worked, &error) != BASE_OK)
-        task_fail(task, &error);
+        measuring_fail(task, &error);
     switch (task->state.now) {
     case TASK_CONNECTING:
         if (shuffle_mesh_connected(task->mesh)) {
             base_state_enter(&task->state, TASK_CONNECTED);
-            task_report(task, JOIN_STEP_CONNECTED, NULL);
+            measuring_report(task, JOIN_STEP_CONNECTED, NULL);
         }
         break;
     case TASK_MEASURING:
@@ -401,7 +401,7 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     case TASK_CLOSING:
         if (shuffle_mesh_closed(task->mesh)) {
             base_state_enter(&task->state, TASK_CLOSED);
-            task_report(task, JOIN_STEP_CLOSED, NULL);
+            measuring_report(task, JOIN_STEP_CLOSED, NULL);
         }
         break;
     default:
@@ -410,15 +410,15 @@ static bool task_turn(struct shuffle_task *base, const struct shuffle_budget *bu
     return worked;
 }
 
-static void task_event(struct shuffle_task *base, const struct net_event *event)
+static void measuring_event(struct shuffle_task *base, const struct net_event *event)
 {
     struct bisect_task *task = (struct bisect_task *)base;
     struct base_error error = {0};
     if (shuffle_mesh_event(task->mesh, event, &error) != BASE_OK)
-        task_fail(task, &error);
+        measuring_fail(task, &error);
 }
 
-static uint64_t task_deadline_ns(const struct shuffle_task *base)
+static uint64_t measuring_deadline_ns(const struct shuffle_task *base)
 {
     const struct bisect_task *task = (const struct bisect_task *)base;
     const uint64_t mesh_ns = shuffle_mesh_deadline_ns(task->mesh);
@@ -426,7 +426,7 @@ static uint64_t task_deadline_ns(const struct shuffle_task *base)
 }
 
 static const struct shuffle_task_ops task_ops = {
-    .event = task_event, .turn = task_turn, .deadline_ns = task_deadline_ns};
+    .event = measuring_event, .turn = measuring_turn, .deadline_ns = measuring_deadline_ns};
 
 static enum base_status open_pattern(struct bisect_task *task, struct base_error *error)
 {
@@ -515,7 +515,7 @@ void bisect_task_connect(struct bisect_task *task)
     base_state_enter(&task->state, TASK_CONNECTING);
     struct base_error error = {0};
     if (shuffle_mesh_connect(task->mesh, &error) != BASE_OK)
-        task_fail(task, &error);
+        measuring_fail(task, &error);
 }
 
 void bisect_task_measure(struct bisect_task *task, const struct cluster_measure *order)
@@ -525,14 +525,14 @@ void bisect_task_measure(struct bisect_task *task, const struct cluster_measure 
     task->order = order;
     if (order->last) {
         base_state_enter(&task->state, TASK_FINISHED);
-        task_report(task, JOIN_STEP_FINISHED, NULL);
+        measuring_report(task, JOIN_STEP_FINISHED, NULL);
         return;
     }
     struct base_error error = {0};
     if (windows_prepare(task, &error) == BASE_OK)
         step_begin(task);
     else
-        task_fail(task, &error);
+        measuring_fail(task, &error);
 }
 
 void bisect_task_close(struct bisect_task *task, bool abort)

@@ -317,8 +317,8 @@ static enum base_status on_signal(struct cluster_client *client, struct run *run
 }
 
 /* BASE_OK: *report is the message that was waited for; BASE_BUSY: wait on. */
-static enum base_status on_message(struct cluster_client *client, struct run *run, struct cluster_message *message,
-                                   struct base_error *error)
+static enum base_status client_on_message(struct cluster_client *client, struct run *run,
+                                          struct cluster_message *message, struct base_error *error)
 {
     enum base_status status = BASE_BUSY;
     switch (message->kind) {
@@ -383,7 +383,7 @@ enum base_status cluster_client_run_watched(struct cluster_client *client, const
             status = on_signal(client, &run, error);
             continue;
         }
-        status = on_message(client, &run, report, error);
+        status = client_on_message(client, &run, report, error);
         if (status != BASE_BUSY)
             break;
         status = BASE_OK;

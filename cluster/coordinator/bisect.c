@@ -29,7 +29,7 @@ void coordinator_bisect_free(struct coordinator_bisect *bisect)
     free(bisect);
 }
 
-static enum base_status no_memory(struct base_error *error)
+static enum base_status bisect_no_memory(struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the results of a measurement");
 }
@@ -40,7 +40,7 @@ static enum base_status send_schedule(struct cluster_coordinator *c, const struc
     const struct coordinator_bisect *bisect = job->bisect;
     struct cluster_schedule_node *node = calloc(job->node_count, sizeof *node);
     if (!node)
-        return no_memory(error);
+        return bisect_no_memory(error);
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_SEND, job->client);
     action->owned = true;
     action->message.kind = CLUSTER_MESSAGE_SCHEDULE;
@@ -57,7 +57,7 @@ static enum base_status send_schedule(struct cluster_coordinator *c, const struc
         node[i].workers = job->node[i].node->hello.worker_count;
         node[i].card = job->node[i].card;
         if (!node[i].name)
-            return no_memory(error);
+            return bisect_no_memory(error);
     }
     return BASE_OK;
 }
@@ -93,7 +93,7 @@ static enum base_status open_plan(const struct coordinator_job *job, struct coor
     uint32_t *rack = calloc(job->node_count, sizeof *rack);
     enum base_status status = BASE_OK;
     if (!name || !rack)
-        status = no_memory(error);
+        status = bisect_no_memory(error);
     if (status == BASE_OK) {
         number_racks(job, name, rack);
         status =
@@ -110,7 +110,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
     const struct cluster_bisect_request *request = &job->submit.bisect;
     struct coordinator_bisect *bisect = calloc(1, sizeof *bisect);
     if (!bisect)
-        return no_memory(error);
+        return bisect_no_memory(error);
     BASE_ASSERT(!job->bisect && job->planned);
     job->bisect = bisect;
     const enum base_status status = open_plan(job, bisect, error);
@@ -125,7 +125,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
     bisect->sum.window = calloc(bisect->sum.window_count, sizeof *bisect->sum.window);
     bisect->sum.flow_bytes = calloc(bisect->flow_room, sizeof *bisect->sum.flow_bytes);
     if (!bisect->sum.window || !bisect->sum.flow_bytes)
-        return no_memory(error);
+        return bisect_no_memory(error);
     return job->client ? send_schedule(c, job, error) : BASE_OK;
 }
 

@@ -7,7 +7,7 @@
 #ifndef NDEBUG
 enum { CHECK_PAIRS_MAX = 64 }; /* nodes of which each pair is looked at */
 
-static void check_nodes(const struct cluster_coordinator *c)
+static void invariant_check_nodes(const struct cluster_coordinator *c)
 {
     for (uint32_t i = 0; i < c->node_count; i++) {
         const struct coordinator_node *node = c->node[i];
@@ -78,7 +78,7 @@ void coordinator_check(const struct cluster_coordinator *c)
         BASE_ASSERT(!job->committed || job->recorded);
     }
 #ifndef NDEBUG
-    check_nodes(c);
+    invariant_check_nodes(c);
     check_queue(c);
     if (job)
         check_run(c);

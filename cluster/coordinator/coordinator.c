@@ -367,7 +367,7 @@ static void heartbeat_message(struct cluster_coordinator *c, struct coordinator_
     coordinator_send(c, node->beat_peer, CLUSTER_MESSAGE_BEAT, 0)->beat.sequence = message->beat.sequence;
 }
 
-static void on_message(struct cluster_coordinator *c, uint64_t peer, struct cluster_message *message)
+static void peer_on_message(struct cluster_coordinator *c, uint64_t peer, struct cluster_message *message)
 {
     BASE_ASSERT(peer != 0 && (unsigned)message->kind < CLUSTER_MESSAGE_COUNT);
     if (message->kind == CLUSTER_MESSAGE_HELLO) {
@@ -487,7 +487,7 @@ enum base_status cluster_coordinator_step(struct cluster_coordinator *c, const s
     c->now_ns = base_max_u64(now_ns, c->now_ns);
     switch (event->kind) {
     case CLUSTER_EVENT_MESSAGE:
-        on_message(c, event->peer, event->message);
+        peer_on_message(c, event->peer, event->message);
         break;
     case CLUSTER_EVENT_LOST:
         on_lost(c, event->peer, &event->error);

@@ -422,7 +422,7 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
 }
 
 /* A job that did not finish on this node: what it came to all the same. */
-static void on_closed(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
+static void job_on_closed(struct cluster_coordinator *c, struct run_node *node, struct cluster_step *step)
 {
     const struct coordinator_job *job = c->run;
     if (job->phase.now != CLUSTER_PHASE_ABORT && job->phase.now != CLUSTER_PHASE_RELEASE) {
@@ -457,7 +457,7 @@ static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_
                      &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);
 }
 
-static void on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
+static void job_on_failed(struct cluster_coordinator *c, struct run_node *node, const struct base_error *error)
 {
     /* What a source cannot be is what the request declares. */
     if (c->run->phase.now == CLUSTER_PHASE_RESOLVE && error->status == BASE_TYPE)
@@ -498,17 +498,17 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         return; /* of an earlier job */
     struct coordinator_job *job = c->run;
     if (message->kind == CLUSTER_MESSAGE_CLOSED) {
-        on_closed(c, member, &message->step);
+        job_on_closed(c, member, &message->step);
         return;
     }
     if (message->kind == CLUSTER_MESSAGE_FAILED) {
-        on_failed(c, member, &message->failed.error);
+        job_on_failed(c, member, &message->failed.error);
         return;
     }
     if (message->kind == CLUSTER_MESSAGE_CUT) {
         if (job->phase.now != CLUSTER_PHASE_STAGE && job->phase.now != CLUSTER_PHASE_COMMIT &&
             job->phase.now != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
-            on_failed(c, member, &message->cut.error);
+            job_on_failed(c, member, &message->cut.error);
         return;
     }
     if (job->phase.now == CLUSTER_PHASE_ABORT)

@@ -311,8 +311,8 @@ bool coordinator_pending_stuck(const struct cluster_coordinator *c, uint64_t job
     return true;
 }
 
-static void on_failed(struct cluster_coordinator *c, struct coordinator_pending *pending, uint32_t i,
-                      const struct base_error *error)
+static void publish_on_failed(struct cluster_coordinator *c, struct coordinator_pending *pending, uint32_t i,
+                              const struct base_error *error)
 {
     struct coordinator_pending_node *node = &pending->node[i];
     struct base_error stuck;
@@ -362,7 +362,7 @@ bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinat
     if (i < 0 || pending->state != COORDINATOR_PENDING_STANDS)
         return false;
     if (message->kind == CLUSTER_MESSAGE_FAILED)
-        on_failed(c, pending, (uint32_t)i, &message->failed.error);
+        publish_on_failed(c, pending, (uint32_t)i, &message->failed.error);
     else
         on_done(c, pending, (uint32_t)i, message->kind == CLUSTER_MESSAGE_PUBLISHED);
     return true;

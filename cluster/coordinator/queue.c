@@ -8,7 +8,7 @@
 #include "cluster/coordinator/internal.h"
 
 /* False: there is none. */
-static bool take_number(struct cluster_coordinator *c, uint64_t *job)
+static bool queue_take_number(struct cluster_coordinator *c, uint64_t *job)
 {
     if (c->job_next == c->job_end && c->job_block) {
         c->job_next = c->job_block;
@@ -26,7 +26,7 @@ void coordinator_submit(struct cluster_coordinator *c, uint64_t client, struct c
 {
     BASE_ASSERT(client != 0 && submit->source_count <= 2);
     uint64_t id;
-    if (!take_number(c, &id)) {
+    if (!queue_take_number(c, &id)) {
         base_error_set(&coordinator_send(c, client, CLUSTER_MESSAGE_REFUSED, 0)->refused.error, BASE_NO_SPACE,
                        "the coordinator has no job numbers left: it cannot write to its state folder, as its log says");
         return;
@@ -115,7 +115,7 @@ static void name_missing(const struct cluster_coordinator *c, char *text, size_t
             used += (size_t)snprintf(text + used, bytes - used, "%s%s", used ? ", " : "", c->node[i]->hello.name);
 }
 
-static enum base_status check_nodes(const struct cluster_coordinator *c, struct base_error *error)
+static enum base_status queue_check_nodes(const struct cluster_coordinator *c, struct base_error *error)
 {
     const uint32_t here = coordinator_nodes_here(c), expected = c->config.nodes_expected;
     if (here > 0 && here >= expected)
@@ -146,7 +146,7 @@ static enum base_status take_nodes(struct cluster_coordinator *c, struct coordin
 }
 
 /* Words that no node need look at to see that they are wrong. */
-static enum base_status check_source(const struct cluster_source *source, struct base_error *error)
+static enum base_status queue_check_source(const struct cluster_source *source, struct base_error *error)
 {
     struct shuffle_relation relation;
     memset(&relation, 0, sizeof relation);
@@ -182,7 +182,7 @@ static enum base_status check_request(struct coordinator_job *job, struct base_e
         return BASE_INVALID;
     }
     for (uint32_t i = 0; i < job->submit.source_count; i++) {
-        const enum base_status status = check_source(&job->submit.source[i], error);
+        const enum base_status status = queue_check_source(&job->submit.source[i], error);
         if (status != BASE_OK) {
             job->bad_request = true;
             return status;
@@ -200,7 +200,7 @@ void coordinator_next(struct cluster_coordinator *c)
         c->run = job;
         job->started_ns = c->now_ns;
         struct base_error error = {0};
-        enum base_status status = check_nodes(c, &error);
+        enum base_status status = queue_check_nodes(c, &error);
         if (status == BASE_OK)
             status = check_request(job, &error);
         if (status == BASE_OK)

@@ -40,7 +40,7 @@ static const char *path_of(const struct coordinator_job *job, uint32_t side, con
 }
 
 /* Whose file it is; "" where all nodes have the same. */
-static const char *node_of(const struct coordinator_job *job, uint32_t side, const struct shuffle_reject *reject)
+static const char *reject_node_of(const struct coordinator_job *job, uint32_t side, const struct shuffle_reject *reject)
 {
     const uint32_t *first = job->local_first_file[side];
     for (uint32_t i = 0; first && i < job->node_count; i++)
@@ -65,7 +65,7 @@ bool coordinator_reject_few(struct cluster_coordinator *c)
         if (all.count <= most)
             continue;
         const struct shuffle_reject *first = &all.reject[0];
-        const char *node = all.kept > 0 ? node_of(job, side, first) : "";
+        const char *node = all.kept > 0 ? reject_node_of(job, side, first) : "";
         coordinator_fail(c, BASE_PARSE,
                          "%" PRIu64 " rows of %s are bad, and --%sskip-bad-rows allows %" PRIu64
                          "; the first: %s%s%s%s:%" PRIu64 ": %s",
@@ -92,7 +92,7 @@ bool coordinator_reject_report(const struct coordinator_job *job, struct cluster
         skipped->row_count = all.kept;
         for (uint32_t i = 0; i < all.kept; i++) {
             struct cluster_skipped_row *row = &skipped->row[i];
-            row->node = strdup(node_of(job, side, &all.reject[i]));
+            row->node = strdup(reject_node_of(job, side, &all.reject[i]));
             row->path = strdup(path_of(job, side, &all.reject[i]));
             row->line = all.reject[i].line;
             row->reason = strdup(all.reject[i].reason);

@@ -68,8 +68,8 @@ void crew_bisect_forget(struct cluster_crew *crew)
 }
 
 /* Orders come from outside: nodes must exist and be others. */
-static enum base_status check_nodes(const struct cluster_crew *crew, const uint32_t *node, uint32_t count,
-                                    struct base_error *error)
+static enum base_status measure_check_nodes(const struct cluster_crew *crew, const uint32_t *node, uint32_t count,
+                                            struct base_error *error)
 {
     for (uint32_t i = 0; i < count; i++)
         if (node[i] >= crew->plan.node_count || crew->plan.node[node[i]].first == crew->first_worker)
@@ -85,8 +85,8 @@ static enum base_status check_order(const struct cluster_crew *crew, const struc
     if (crew->measuring) /* workers still use the order that runs */
         return base_error_set(error, BASE_PROTOCOL, "told to measure step %u while step %u runs", order->step,
                               crew->measure.step);
-    const enum base_status status = check_nodes(crew, order->send, order->send_count, error);
-    return status == BASE_OK ? check_nodes(crew, order->receive, order->receive_count, error) : status;
+    const enum base_status status = measure_check_nodes(crew, order->send, order->send_count, error);
+    return status == BASE_OK ? measure_check_nodes(crew, order->receive, order->receive_count, error) : status;
 }
 
 static enum base_status take_order(struct cluster_crew *crew, struct cluster_measure *order, struct base_error *error)

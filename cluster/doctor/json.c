@@ -13,7 +13,7 @@ static void put_limit(struct json_out *out, json_t *object, const char *key, uin
     json_out_put(out, object, key, limit == DOCTOR_UNLIMITED ? json_null() : json_integer((json_int_t)limit));
 }
 
-static void put_known(struct json_out *out, json_t *object, const char *key, uint64_t count)
+static void doctor_put_known(struct json_out *out, json_t *object, const char *key, uint64_t count)
 {
     json_out_put(out, object, key, count == 0 ? json_null() : json_integer((json_int_t)count));
 }
@@ -74,7 +74,7 @@ static json_t *make_memory(struct json_out *out, const struct doctor_facts *fact
     json_t *object = json_object();
     json_out_put_count(out, object, "bytes", facts->memory_bytes);
     json_out_put_text_or_null(out, object, "transparent_huge_pages", facts->huge_transparent);
-    put_known(out, object, "huge_page_bytes", facts->huge_page_bytes);
+    doctor_put_known(out, object, "huge_page_bytes", facts->huge_page_bytes);
     return object;
 }
 
@@ -143,15 +143,15 @@ static json_t *make_rungs(struct json_out *out, const struct doctor_facts *facts
     return array;
 }
 
-static json_t *make_socket(struct json_out *out, const struct net_probe_socket *socket)
+static json_t *doctor_make_socket(struct json_out *out, const struct net_probe_socket *socket)
 {
     json_t *object = json_object();
     json_out_put_text_or_null(out, object, "congestion_default", socket->congestion_default);
     json_out_put_text_or_null(out, object, "congestion", socket->congestion);
-    put_known(out, object, "send_buffer_bytes", socket->send_buffer_bytes);
-    put_known(out, object, "recv_buffer_bytes", socket->recv_buffer_bytes);
+    doctor_put_known(out, object, "send_buffer_bytes", socket->send_buffer_bytes);
+    doctor_put_known(out, object, "recv_buffer_bytes", socket->recv_buffer_bytes);
     json_out_put_bool(out, object, "nodelay", socket->nodelay);
-    put_known(out, object, "notsent_lowat_bytes", socket->notsent_lowat_bytes);
+    doctor_put_known(out, object, "notsent_lowat_bytes", socket->notsent_lowat_bytes);
     return object;
 }
 
@@ -190,11 +190,11 @@ static json_t *make_card(struct json_out *out, const struct doctor_facts *facts,
     json_out_put_text_or_null(out, object, "driver", card->driver);
     json_out_put_text_or_null(out, object, "qdisc", card->qdisc);
     json_out_put_count(out, object, "mtu", card->mtu);
-    put_known(out, object, "speed_mbit", card->speed_mbit);
+    doctor_put_known(out, object, "speed_mbit", card->speed_mbit);
     json_out_put(out, object, "numa_node", card->numa_node >= 0 ? json_integer(card->numa_node) : json_null());
-    put_known(out, object, "queues", card->queues);
-    put_known(out, object, "queues_max", card->queues_max);
-    put_known(out, object, "spread_queues", card->spread_queues);
+    doctor_put_known(out, object, "queues", card->queues);
+    doctor_put_known(out, object, "queues_max", card->queues_max);
+    doctor_put_known(out, object, "spread_queues", card->spread_queues);
     json_out_put_bool(out, object, "xdp", card->xdp);
     json_out_put(out, object, "offloads", make_offloads(out, card));
     doctor_judge_send(facts, card, &path);
@@ -235,7 +235,7 @@ char *doctor_json(const struct doctor_facts *facts, const struct doctor_findings
     json_out_put(&out, object, "cpu", make_processors(&out, facts));
     json_out_put(&out, object, "memory", make_memory(&out, facts));
     json_out_put(&out, object, "numa", make_numa(&out, &facts->numa));
-    json_out_put(&out, object, "socket", make_socket(&out, &facts->socket));
+    json_out_put(&out, object, "socket", doctor_make_socket(&out, &facts->socket));
     json_out_put(&out, object, "features", make_features(&out, &facts->probe));
     json_out_put(&out, object, "engines", make_rungs(&out, facts));
     for (uint32_t i = 0; i < facts->card_count; i++)

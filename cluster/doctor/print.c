@@ -213,7 +213,7 @@ static void print_path(struct paragraph *paragraph, const char *what, const stru
 }
 
 /* Of this machine alone, and not asked for. */
-static bool is_virtual(const struct doctor_card *card)
+static bool link_is_virtual(const struct doctor_card *card)
 {
     return !card->physical && !card->receive_tried;
 }
@@ -246,7 +246,7 @@ static void print_card(struct paragraph *paragraph, const struct doctor_facts *f
         print_add(paragraph, "data split %s%s", doctor_switch_word(card->data_split), card->xdp ? ", XDP" : "");
     }
     print_end(paragraph);
-    if (is_virtual(card))
+    if (link_is_virtual(card))
         return; /* nothing that zero-copy could be about */
     doctor_judge_send(facts, card, &path);
     print_path(paragraph, "send", &path);
@@ -261,7 +261,7 @@ static void print_cards(struct paragraph *paragraph, const struct doctor_facts *
         const struct doctor_card *card = &facts->card[i];
         if (!card->up && !card->receive_tried)
             down++;
-        else if (!is_virtual(card) || virtual ++ < PRINT_VIRTUAL_MAX)
+        else if (!link_is_virtual(card) || virtual ++ < PRINT_VIRTUAL_MAX)
             print_card(paragraph, facts, card);
     }
     const uint32_t hidden = virtual > PRINT_VIRTUAL_MAX ? virtual - PRINT_VIRTUAL_MAX : 0;

@@ -15,7 +15,7 @@ static const char *const virtual_drivers[] = {"veth", "tun", "bridge", "dummy", 
 
 enum { MASK_WORDS_MAX = 127 };
 
-static bool same_host(const struct net_address *address, const struct sockaddr *other)
+static bool card_same_host(const struct net_address *address, const struct sockaddr *other)
 {
     if (!other || other->sa_family != address->any.sa_family)
         return false;
@@ -31,7 +31,7 @@ static bool find_interface(const struct net_address *address, char *name)
         return false;
     bool found = false;
     for (const struct ifaddrs *at = list; at && !found; at = at->ifa_next) {
-        found = same_host(address, at->ifa_addr);
+        found = card_same_host(address, at->ifa_addr);
         if (found)
             snprintf(name, CLUSTER_INTERFACE_BYTES_MAX + 1, "%.*s", CLUSTER_INTERFACE_BYTES_MAX, at->ifa_name);
     }
@@ -46,7 +46,7 @@ static bool card_ask(int fd, const char *name, void *question)
     return ioctl(fd, SIOCETHTOOL, &request) == 0;
 }
 
-static bool is_virtual(int fd, const char *name)
+static bool card_is_virtual(int fd, const char *name)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
     if (!card_ask(fd, name, &driver))
@@ -86,7 +86,7 @@ void cluster_card_find(const struct net_address *address, struct cluster_card *c
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", card->interface);
     if (ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0)
         card->mtu = (uint32_t)request.ifr_mtu;
-    if (!is_virtual(fd, card->interface))
+    if (!card_is_virtual(fd, card->interface))
         card->bits_per_second = UINT64_C(1000000) * speed_of(fd, card->interface);
     close(fd);
 }

@@ -454,7 +454,7 @@ static enum base_status job_start(struct node_job *job, const struct cluster_sta
 }
 
 /* Orders that need the job to be prepared. */
-static enum base_status crew_order(struct node_job *job, struct cluster_message *message, struct base_error *error)
+static enum base_status job_order_crew(struct node_job *job, struct cluster_message *message, struct base_error *error)
 {
     switch (message->kind) {
     case CLUSTER_MESSAGE_SURVEY:
@@ -509,7 +509,7 @@ enum base_status node_job_order(struct node_job *job, struct cluster_message *me
         status =
             base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared", cluster_message_name(message->kind));
     else
-        status = crew_order(job, message, &why);
+        status = job_order_crew(job, message, &why);
     if (status != BASE_OK)
         say_failed(job, job->id, &why);
     return BASE_OK;

@@ -112,7 +112,7 @@ static void add_to(struct cluster_path_sum *sum, const struct tcp_info *info)
     sum->segment_bytes = path_watch_smaller(sum->segment_bytes, info->tcpi_snd_mss);
 }
 
-static void look_at(struct path_search *search, const struct nlmsghdr *header)
+static void watch_look_at(struct path_search *search, const struct nlmsghdr *header)
 {
     const struct inet_diag_msg *message = NLMSG_DATA(header);
     if (header->nlmsg_len < NLMSG_LENGTH(sizeof *message))
@@ -173,7 +173,7 @@ static enum base_status read_dump(struct cluster_path_watch *watch, struct path_
                 return base_error_set_errno(error, -failed->error, "the kernel does not tell about connections");
             }
             if (header->nlmsg_type == SOCK_DIAG_BY_FAMILY)
-                look_at(search, header);
+                watch_look_at(search, header);
         }
     }
 }

@@ -45,7 +45,7 @@ void node_job_say_measured(struct node_job *job)
     node_job_say(job, &message);
 }
 
-static bool same_host(const struct net_address *a, const struct net_address *b)
+static bool paths_same_host(const struct net_address *a, const struct net_address *b)
 {
     if (a->any.sa_family != b->any.sa_family)
         return false;
@@ -59,7 +59,7 @@ static bool same_host(const struct net_address *a, const struct net_address *b)
 static const char *node_at(const struct node_job *job, const struct net_address *peer)
 {
     for (uint32_t n = 0; n < job->node_count; n++)
-        if (same_host(peer, &job->address[job->node[n].first]))
+        if (paths_same_host(peer, &job->address[job->node[n].first]))
             return job->node[n].name;
     return "another node";
 }

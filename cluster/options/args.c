@@ -18,7 +18,7 @@ struct client_reader {
 /* Files in the folder have names of their own. */
 enum { OUT_BYTES_MAX = PATH_MAX - 1 - NAME_MAX - 1 };
 
-static enum base_status no_memory(struct base_error *error)
+static enum base_status args_no_memory(struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the words of the command line");
 }
@@ -38,15 +38,15 @@ static enum base_status make_absolute(const char *prefix, const char *path, char
     const int made = asprintf(&whole, "%s%s/%s", prefix, strcmp(here, "/") == 0 ? "" : here, path);
     free(here);
     if (made < 0)
-        return no_memory(error);
+        return args_no_memory(error);
     free(*text);
     *text = whole;
     return BASE_OK;
 }
 
 /* Generated rows come with their schema: options about files would be ignored, which nobody wants. */
-static enum base_status check_generated(const struct cluster_source *source, const char *option,
-                                        struct base_error *error)
+static enum base_status args_check_generated(const struct cluster_source *source, const char *option,
+                                             struct base_error *error)
 {
     if (source->schema || source->format != CLUSTER_FORMAT_BY_SUFFIX || source->delimiter || source->quote ||
         source->null_texts[0] != '\0' || source->bad_rows_max > 0 || source->header != CLUSTER_CHOICE_DEFAULT ||
@@ -70,7 +70,7 @@ static enum base_status check_schema(const char *text, const char *option, struc
     return BASE_OK;
 }
 
-static enum base_status check_source(struct cluster_submit *submit, uint32_t index, struct base_error *error)
+static enum base_status args_check_source(struct cluster_submit *submit, uint32_t index, struct base_error *error)
 {
     struct cluster_source *source = &submit->source[index];
     char option[CLIENT_OPTION_BYTES], schema_option[CLIENT_OPTION_BYTES];
@@ -87,7 +87,7 @@ static enum base_status check_source(struct cluster_submit *submit, uint32_t ind
         return base_error_set(error, status, "--%s: %s", option, inner.text);
     cluster_source_apply(source, &relation);
     if (relation.placement == SHUFFLE_GENERATED)
-        status = check_generated(source, option, error);
+        status = args_check_generated(source, option, error);
     else
         status = make_absolute(relation.placement == SHUFFLE_LOCAL ? "local:" : "shared:", path, &source->text, error);
     if (status == BASE_OK && relation.csv.delimiter == relation.csv.quote && relation.format == SHUFFLE_FORMAT_CSV)
@@ -141,7 +141,7 @@ static enum base_status check_job(struct client_reader *reader)
     struct cluster_submit *submit = &reader->args->submit;
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < submit->source_count && status == BASE_OK; i++)
-        status = check_source(submit, i, reader->error);
+        status = args_check_source(submit, i, reader->error);
     if (status == BASE_OK && !submit->on)
         status = base_error_set(reader->error, BASE_INVALID, "%s",
                                 submit->kind == JOIN_JOB_JOIN
@@ -165,13 +165,13 @@ static void begin_submit(struct cluster_client_args *args)
     }
 }
 
-static enum cluster_args_outcome give_help(const struct option_command *command, struct client_reader *reader,
-                                           FILE *out)
+static enum cluster_args_outcome args_give_help(const struct option_command *command, struct client_reader *reader,
+                                                FILE *out)
 {
     const struct option_program *list = command == client_program.front ? &client_program : NULL;
     if (option_table_help(command, list, out) == BASE_OK)
         return CLUSTER_ARGS_DONE;
-    no_memory(reader->error);
+    args_no_memory(reader->error);
     return CLUSTER_ARGS_WRONG;
 }
 
@@ -195,7 +195,7 @@ static enum cluster_args_outcome parse_all(struct client_reader *reader, int arg
     if (option_table_read(client_program.front, argc, argv, reading) != BASE_OK)
         return CLUSTER_ARGS_WRONG;
     if (args->help)
-        return give_help(client_program.front, reader, out);
+        return args_give_help(client_program.front, reader, out);
     if (args->version) {
         args->command = CLUSTER_COMMAND_VERSION;
         return CLUSTER_ARGS_RUN;
@@ -209,7 +209,7 @@ static enum cluster_args_outcome parse_all(struct client_reader *reader, int arg
     if (option_table_read(command, argc - at, argv + at, reading) != BASE_OK)
         return CLUSTER_ARGS_WRONG;
     if (args->help)
-        return give_help(command, reader, out);
+        return args_give_help(command, reader, out);
     return check_command(reader) == BASE_OK ? CLUSTER_ARGS_RUN : CLUSTER_ARGS_WRONG;
 }
 

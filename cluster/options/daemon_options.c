@@ -338,7 +338,7 @@ static enum base_status daemon_check(const struct option_reading *reading, enum 
     return BASE_OK;
 }
 
-static enum daemon_outcome give_help(const struct option_command *command, FILE *out, struct base_error *error)
+static enum daemon_outcome daemon_give_help(const struct option_command *command, FILE *out, struct base_error *error)
 {
     if (option_table_help(command, command == &front ? &daemon_program : NULL, out) == BASE_OK)
         return DAEMON_DONE;
@@ -356,7 +356,7 @@ enum daemon_outcome daemon_args_parse(int argc, char **argv, FILE *out, struct d
     if (option_table_read(&front, argc, argv, &reading) != BASE_OK)
         return DAEMON_WRONG;
     if (args->help || (reading.bare && strcmp(reading.bare, "help") == 0))
-        return give_help(&front, out, error);
+        return daemon_give_help(&front, out, error);
     if (args->version)
         return DAEMON_RUN;
     const struct option_command *command = option_command_find(&daemon_program, reading.bare, error);
@@ -367,6 +367,6 @@ enum daemon_outcome daemon_args_parse(int argc, char **argv, FILE *out, struct d
     if (option_table_read(command, argc - at, argv + at, &reading) != BASE_OK)
         return DAEMON_WRONG;
     if (args->help)
-        return give_help(command, out, error);
+        return daemon_give_help(command, out, error);
     return daemon_check(&reading, args->command, error) == BASE_OK ? DAEMON_RUN : DAEMON_WRONG;
 }

@@ -233,7 +233,7 @@ Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shu
 }
 
 /* A generated relation has a key and, where its rows are wider, a payload: its scan makes nothing else. */
-static void check_generated(struct wire_reader *reader, const struct shuffle_relation *relation)
+static void wire_check_generated(struct wire_reader *reader, const struct shuffle_relation *relation)
 {
     const struct shuffle_field *field = relation->schema.field;
     const uint32_t payload_bytes = relation->generator.row_bytes - 8;
@@ -278,7 +278,7 @@ void wire_get_relation(struct wire_reader *reader, const Wire__Relation *wire, s
     relation->file = wire_array(reader, "files", wire->n_file, CLUSTER_FILES_MAX, sizeof *relation->file);
     relation->file_count = relation->file ? (uint32_t)wire->n_file : 0;
     if (relation->placement == SHUFFLE_GENERATED)
-        check_generated(reader, relation);
+        wire_check_generated(reader, relation);
     relation->rows_known = wire->rows_known;
     relation->rows = wire->rows;
     for (uint32_t i = 0; i < relation->file_count; i++) {

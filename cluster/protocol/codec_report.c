@@ -30,7 +30,7 @@ void wire_get_error(struct wire_reader *reader, const Wire__Error *wire, struct 
     free(text);
 }
 
-static uint64_t *put_measures(struct wire_scratch *scratch, const struct cluster_measures *measures)
+static uint64_t *wire_put_measures(struct wire_scratch *scratch, const struct cluster_measures *measures)
 {
     uint64_t *values = wire_take(scratch, CLUSTER_MEASURES, sizeof *values);
     for (uint32_t i = 0; values && i < CLUSTER_MEASURES; i++)
@@ -116,7 +116,7 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
     wire->right = wire_put_rejects(scratch, step->rejects[1]);
     if (!step->has_report)
         return wire;
-    wire->measure = put_measures(scratch, &step->report.sum);
+    wire->measure = wire_put_measures(scratch, &step->report.sum);
     wire->n_measure = CLUSTER_MEASURES;
     wire->sent_bytes = step->sent_bytes;
     wire->received_bytes = step->received_bytes;
@@ -170,7 +170,7 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
         item[i].engine_decision = wire_bytes(report->node[i].engine_decision);
         item[i].workers = report->node[i].workers;
         item[i].memory_bytes = report->node[i].memory_bytes;
-        item[i].measure = put_measures(scratch, &report->node[i].sum);
+        item[i].measure = wire_put_measures(scratch, &report->node[i].sum);
         item[i].n_measure = CLUSTER_MEASURES;
         item[i].socket = put_facts(scratch, &report->node[i].facts);
         list[i] = &item[i];
@@ -191,7 +191,7 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->build_side = report->build_side;
     wire->seconds = report->seconds;
     wire->workers = report->workers;
-    wire->measure = put_measures(scratch, &report->sum);
+    wire->measure = wire_put_measures(scratch, &report->sum);
     wire->n_measure = CLUSTER_MEASURES;
     size_t i = 0;
 #define X(name) spans[i++] = report->spans.name##_seconds;

@@ -10,7 +10,7 @@
 
 #define GBIT 1e9
 
-static void put_known(struct json_out *out, json_t *object, const char *key, double value)
+static void bisect_put_known(struct json_out *out, json_t *object, const char *key, double value)
 {
     json_out_put(out, object, key, value < 0 ? json_null() : json_real(value));
 }
@@ -64,7 +64,7 @@ static void put_measured(struct json_out *out, json_t *object, const struct bise
     json_out_put_count(out, object, "bytes", told->received_bytes);
     json_out_put_count(out, object, "verified_bytes", told->verified_bytes);
     put_null_or_count(out, object, "retransmits", cost.retransmits);
-    put_known(out, object, "cpu_s_per_gib", cost.cpu_seconds_per_gib);
+    bisect_put_known(out, object, "cpu_s_per_gib", cost.cpu_seconds_per_gib);
     json_out_put_real(out, object, "host_busy_share", told->host_busy_permille / 1000.0);
     json_out_put_bool(out, object, "processor_bound", bisect_processor_bound(run, told));
 }
@@ -90,7 +90,7 @@ static json_t *make_list(struct json_out *out, const struct bisect_summary *summ
     return list;
 }
 
-static json_t *make_all_to_all(struct json_out *out, const struct bisect_summary *summary)
+static json_t *json_make_all_to_all(struct json_out *out, const struct bisect_summary *summary)
 {
     json_t *object = json_object(), *per_node = json_array();
     put_rate(out, object, "gbit_per_second", summary->all_to_all);
@@ -120,7 +120,7 @@ static json_t *make_cut(struct json_out *out, const struct bisect_summary *summa
     json_out_put(out, object, "other", make_half(out, summary, cut->from, 1));
     json_out_put_text(out, object, "origin", cluster_bisect_origin_word(cut->from->origin));
     put_rate(out, object, "ideal_gbit_per_second", cut->ideal);
-    put_known(out, object, "of_ideal", cut->ideal > 0 ? cut->rate / cut->ideal : BISECT_UNKNOWN);
+    bisect_put_known(out, object, "of_ideal", cut->ideal > 0 ? cut->rate / cut->ideal : BISECT_UNKNOWN);
     put_rate(out, object, "reachable_gbit_per_second", cut->reachable > 0 ? cut->reachable : BISECT_UNKNOWN);
     put_measured(out, object, summary->run, cut->from);
     return object;
@@ -136,7 +136,7 @@ static json_t *make_bisection(struct json_out *out, const struct bisect_summary 
     json_out_put(out, object, "other", make_half(out, summary, cut->from, 1));
     put_rate(out, object, "gbit_per_second", cut->rate);
     put_rate(out, object, "ideal_gbit_per_second", cut->ideal);
-    put_known(out, object, "of_ideal", cut->ideal > 0 ? cut->rate / cut->ideal : BISECT_UNKNOWN);
+    bisect_put_known(out, object, "of_ideal", cut->ideal > 0 ? cut->rate / cut->ideal : BISECT_UNKNOWN);
     put_rate(out, object, "median_gbit_per_second", summary->median);
     put_rate(out, object, "worst_window_gbit_per_second", cut->worst);
     return object;
@@ -219,7 +219,7 @@ static void put_names(struct json_out *out, json_t *object, const struct bisect_
     json_out_put(out, object, "cards", cards);
 }
 
-static const char *end_word(enum base_status status)
+static const char *bisect_end_word(enum base_status status)
 {
     return status == BASE_OK ? "succeeded" : status == BASE_CANCELLED ? "cancelled" : "failed";
 }
@@ -227,7 +227,7 @@ static const char *end_word(enum base_status status)
 static void put_error(struct json_out *out, json_t *object, const struct base_error *error)
 {
     const bool ok = error->status == BASE_OK;
-    json_out_put_text(out, object, "status", end_word(error->status));
+    json_out_put_text(out, object, "status", bisect_end_word(error->status));
     json_out_put(out, object, "error", ok ? json_null() : json_out_text(error->text));
     json_out_put(out, object, "error_code", ok ? json_null() : json_out_text(base_status_name(error->status)));
 }
@@ -246,7 +246,7 @@ static void put_run(struct json_out *out, json_t *object, const struct bisect_su
     json_out_put_count(out, object, "steps_measured", run->count);
     json_out_put(out, object, "pairs", make_matrix(out, summary, summary->alone));
     json_out_put(out, object, "rounds", make_matrix(out, summary, summary->rounds));
-    json_out_put(out, object, "all_to_all", make_all_to_all(out, summary));
+    json_out_put(out, object, "all_to_all", json_make_all_to_all(out, summary));
     json_out_put(out, object, "incast", make_list(out, summary, summary->incast));
     json_out_put(out, object, "outcast", make_list(out, summary, summary->outcast));
     for (uint32_t i = 0; i < summary->cut_count; i++)
@@ -259,7 +259,7 @@ static void put_run(struct json_out *out, json_t *object, const struct bisect_su
     json_out_put_count(out, object, "bytes", summary->bytes);
     json_out_put_count(out, object, "verified_bytes", summary->verified_bytes);
     put_null_or_count(out, object, "retransmits", summary->cost.retransmits);
-    put_known(out, object, "cpu_s_per_gib", summary->cost.cpu_seconds_per_gib);
+    bisect_put_known(out, object, "cpu_s_per_gib", summary->cost.cpu_seconds_per_gib);
     json_out_put_bool(out, object, "verified", summary->verified);
     json_out_put_text(out, object, "verdict", summary->verdict);
 }
@@ -277,7 +277,7 @@ static json_t *make_settings(struct json_out *out, const struct bisect_report *r
     json_out_put(out, object, "link_rate", report->link_rate ? json_out_text(report->link_rate) : json_null());
     json_out_put(out, object, "mtu", first->mtu ? json_integer(first->mtu) : json_null());
     json_out_put(out, object, "segment_bytes", first->segment_bytes ? json_integer(first->segment_bytes) : json_null());
-    put_known(out, object, "payload_share", first->share > 0 ? first->share : BISECT_UNKNOWN);
+    bisect_put_known(out, object, "payload_share", first->share > 0 ? first->share : BISECT_UNKNOWN);
     return object;
 }
 

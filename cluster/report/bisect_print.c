@@ -11,7 +11,7 @@ static const char *print_rate(double bits_per_second, char text[BISECT_RATE_BYTE
     return text;
 }
 
-static const char *name_of(const struct bisect_summary *summary, uint32_t node)
+static const char *print_name_of(const struct bisect_summary *summary, uint32_t node)
 {
     return summary->run->schedule.node[node].name;
 }
@@ -29,7 +29,7 @@ static bool any_known(const double *value, size_t count)
     return false;
 }
 
-static void print_matrix(const struct bisect_summary *summary, const double *matrix, const char *what, FILE *to)
+static void bisect_print_matrix(const struct bisect_summary *summary, const double *matrix, const char *what, FILE *to)
 {
     const uint32_t nodes = summary->nodes;
     if (!any_known(matrix, (size_t)nodes * nodes))
@@ -41,10 +41,10 @@ static void print_matrix(const struct bisect_summary *summary, const double *mat
     }
     fprintf(to, "  %-10s", "from \\ to");
     for (uint32_t i = 0; i < nodes; i++)
-        fprintf(to, "%*.*s", COLUMN, COLUMN - 2, name_of(summary, i));
+        fprintf(to, "%*.*s", COLUMN, COLUMN - 2, print_name_of(summary, i));
     fputc('\n', to);
     for (uint32_t from = 0; from < nodes; from++) {
-        fprintf(to, "  %-10.9s", name_of(summary, from));
+        fprintf(to, "  %-10.9s", print_name_of(summary, from));
         for (uint32_t i = 0; i < nodes; i++) {
             char text[BISECT_RATE_BYTES];
             fprintf(to, "%*s", COLUMN, print_rate(matrix[(size_t)from * nodes + i], text));
@@ -67,7 +67,7 @@ static void print_all_to_all(const struct bisect_summary *summary, FILE *to)
     const struct bisect_run *run = summary->run;
     for (uint32_t i = 0; i < run->count; i++)
         for (uint32_t n = 0; run->measurement[i].kind == CLUSTER_BISECT_ALL_TO_ALL && n < summary->nodes; n++)
-            fprintf(to, "  %-10.9s sends %s, receives %s\n", name_of(summary, n),
+            fprintf(to, "  %-10.9s sends %s, receives %s\n", print_name_of(summary, n),
                     print_rate(bisect_rate_node(run, &run->measurement[i], n, true), a),
                     print_rate(bisect_rate_node(run, &run->measurement[i], n, false), b));
 }
@@ -81,7 +81,7 @@ static void print_casts(const struct bisect_summary *summary, FILE *to)
         return;
     fprintf(to, "\nincast: all others send to the node; outcast: the node sends to all others\n");
     for (uint32_t i = 0; i < summary->nodes; i++)
-        fprintf(to, "  %-10.9s incast %s, outcast %s\n", name_of(summary, i), print_rate(summary->incast[i], a),
+        fprintf(to, "  %-10.9s incast %s, outcast %s\n", print_name_of(summary, i), print_rate(summary->incast[i], a),
                 print_rate(summary->outcast[i], b));
 }
 
@@ -125,26 +125,26 @@ static void print_cuts(const struct bisect_summary *summary, FILE *to)
         fprintf(to, "unknown: the cards do not say their rate; --link-rate=RATE says it\n");
 }
 
-static void print_slowest(const struct bisect_summary *summary, FILE *to)
+static void bisect_print_slowest(const struct bisect_summary *summary, FILE *to)
 {
     char a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
     if (summary->slow_link < 0)
         return;
-    fprintf(to, "\nslowest link  %s -> %s: %s (back: %s; median of all: ", name_of(summary, summary->slow_from),
-            name_of(summary, summary->slow_to), print_rate(summary->slow_link, a),
+    fprintf(to, "\nslowest link  %s -> %s: %s (back: %s; median of all: ", print_name_of(summary, summary->slow_from),
+            print_name_of(summary, summary->slow_to), print_rate(summary->slow_link, a),
             print_rate(bisect_pair_rate(summary, summary->slow_to, summary->slow_from), b));
     fprintf(to, "%s)\n", print_rate(summary->pair_median, a));
     const uint32_t card = summary->slow_card;
     const char *interface = summary->run->schedule.node[card].card.interface;
-    fprintf(to, "slowest NIC   %s of %s, %s: %s\n", *interface ? interface : "card", name_of(summary, card),
+    fprintf(to, "slowest NIC   %s of %s, %s: %s\n", *interface ? interface : "card", print_name_of(summary, card),
             summary->slow_card_sends ? "sending" : "receiving",
             print_rate(summary->slow_card_sends ? summary->sends[card] : summary->receives[card], a));
     const uint32_t node = summary->slow_node;
-    fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its paths)\n", name_of(summary, node),
+    fprintf(to, "slowest node  %s: sends %s, receives %s (medians of its paths)\n", print_name_of(summary, node),
             print_rate(summary->sends[node], a), print_rate(summary->receives[node], b));
 }
 
-static void print_cost(const struct bisect_summary *summary, FILE *to)
+static void bisect_print_cost(const struct bisect_summary *summary, FILE *to)
 {
     fprintf(to, "cost          %.2f GiB moved", summary->cost.gib);
     if (summary->cost.cpu_seconds_per_gib >= 0)
@@ -165,12 +165,13 @@ static void print_run(const struct bisect_summary *summary, FILE *to)
     if (report->error.status != BASE_OK)
         fprintf(to, " of %u at most", summary->run->schedule.step_count);
     fputs("; all rates are payload\n", to);
-    print_matrix(summary, summary->alone, "pairs alone: one node sends to one other, nothing else moves", to);
-    print_matrix(summary, summary->rounds, "pairs in rounds: disjoint pairs at the same time, both ways at once", to);
+    bisect_print_matrix(summary, summary->alone, "pairs alone: one node sends to one other, nothing else moves", to);
+    bisect_print_matrix(summary, summary->rounds, "pairs in rounds: disjoint pairs at the same time, both ways at once",
+                        to);
     print_casts(summary, to);
     print_cuts(summary, to);
-    print_slowest(summary, to);
-    print_cost(summary, to);
+    bisect_print_slowest(summary, to);
+    bisect_print_cost(summary, to);
     fprintf(to, "verdict       %s\n", summary->verdict);
 }
 

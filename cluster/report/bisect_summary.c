@@ -330,7 +330,7 @@ static void find_slow(struct bisect_summary *summary, double *scratch)
     find_slow_nodes(summary, scratch);
 }
 
-static void judge_processors(struct bisect_summary *summary, double *scratch)
+static void summary_judge_processors(struct bisect_summary *summary, double *scratch)
 {
     size_t steps = 0, bound = 0;
     for (uint32_t i = 0; i < summary->run->count; i++) {
@@ -412,7 +412,7 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
         add_cost(summary);
         find_slow(summary, scratch);
         judge_cuts(summary, scratch);
-        judge_processors(summary, scratch);
+        summary_judge_processors(summary, scratch);
         bisect_verdict(summary);
     }
     free(scratch);

@@ -16,7 +16,7 @@ struct sentence {
     bool blamed;
 };
 
-__attribute__((format(printf, 2, 3))) static void say(struct sentence *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void sentence_add(struct sentence *to, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -30,7 +30,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct sentence *to, const
 /* The beginning of one more finding. */
 static void verdict_find(struct sentence *to)
 {
-    say(to, to->blamed ? "; " : "");
+    sentence_add(to, to->blamed ? "; " : "");
     to->blamed = true;
 }
 
@@ -39,7 +39,7 @@ static bool verdict_slow(double rate, double of)
     return rate >= 0 && of > 0 && rate < BISECT_SLOW * of;
 }
 
-static const char *name_of(const struct bisect_summary *summary, uint32_t node)
+static const char *verdict_name_of(const struct bisect_summary *summary, uint32_t node)
 {
     return summary->run->schedule.node[node].name;
 }
@@ -63,12 +63,14 @@ static void blame_nodes(const struct bisect_summary *summary, struct sentence *t
         bisect_rate_format(summary->best_receives[i], receives);
         verdict_find(to);
         if (sending && receiving)
-            say(to, "node %s is slow: it sends %s and receives %s at best, where the median of all nodes is %s",
-                name_of(summary, i), sends, receives, median);
+            sentence_add(to,
+                         "node %s is slow: it sends %s and receives %s at best, where the median of all nodes is %s",
+                         verdict_name_of(summary, i), sends, receives, median);
         else
-            say(to, "node %s is slow in one direction: it %s only %s at best, but %s %s (median of all nodes: %s)",
-                name_of(summary, i), sending ? "sends" : "receives", sending ? sends : receives,
-                sending ? "receives" : "sends", sending ? receives : sends, median);
+            sentence_add(to,
+                         "node %s is slow in one direction: it %s only %s at best, but %s %s (median of all nodes: %s)",
+                         verdict_name_of(summary, i), sending ? "sends" : "receives", sending ? sends : receives,
+                         sending ? "receives" : "sends", sending ? receives : sends, median);
     }
 }
 
@@ -87,8 +89,8 @@ static void blame_ways(const struct bisect_summary *summary, struct sentence *to
             bisect_rate_format(rate, text);
             bisect_rate_format(bisect_pair_rate(summary, dest, from), back);
             verdict_find(to);
-            say(to, "the path from %s to %s is slow: %s, the reverse path %s", name_of(summary, from),
-                name_of(summary, dest), text, back);
+            sentence_add(to, "the path from %s to %s is slow: %s, the reverse path %s", verdict_name_of(summary, from),
+                         verdict_name_of(summary, dest), text, back);
         }
 }
 
@@ -107,7 +109,8 @@ static void blame_cut(const struct bisect_summary *summary, struct sentence *to)
     bisect_rate_format(cut->reachable, could);
     bisect_rate_format(summary->all_to_all, all);
     verdict_find(to);
-    say(to,
+    sentence_add(
+        to,
         "between {%s} and {%s} the network is oversubscribed: both ways together carry %s, %.0f %% of the %s that the "
         "nodes reach in pairs (all-to-all moves %s and does not show it)",
         half[0], half[1], rate, 100 * cut->rate / cut->reachable, could, all);
@@ -119,7 +122,7 @@ static void verdict_praise(const struct bisect_summary *summary, struct sentence
     const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
     if (!least) {
         bisect_rate_format(summary->pair_median, low);
-        say(to, "all paths measured are alike: the median is %s", low);
+        sentence_add(to, "all paths measured are alike: the median is %s", low);
         return;
     }
     double most = least->rate;
@@ -128,12 +131,12 @@ static void verdict_praise(const struct bisect_summary *summary, struct sentence
     bisect_rate_format(least->rate, low);
     bisect_rate_format(most, high);
     if (summary->cut_count == 1)
-        say(to, "the network is even: its balanced cut carries %s both ways", low);
+        sentence_add(to, "the network is even: its balanced cut carries %s both ways", low);
     else
-        say(to, "the network is even: the %u balanced cuts measured carry from %s to %s both ways", summary->cut_count,
-            low, high);
+        sentence_add(to, "the network is even: the %u balanced cuts measured carry from %s to %s both ways",
+                     summary->cut_count, low, high);
     if (least->ideal > 0)
-        say(to, ", the smallest %.1f %% of its ideal", 100 * least->rate / least->ideal);
+        sentence_add(to, ", the smallest %.1f %% of its ideal", 100 * least->rate / least->ideal);
 }
 
 /* The network may be what it likes when the machines cannot fill it. */
@@ -142,13 +145,14 @@ static void blame_processors(const struct bisect_summary *summary, struct senten
     char median[BISECT_RATE_BYTES], least[BISECT_RATE_BYTES];
     bisect_rate_format(summary->pair_median, median);
     verdict_find(to);
-    say(to,
+    sentence_add(
+        to,
         "the processors are the limit and not the network: they were %.0f %% busy, while pairs moved %s in the median",
         100 * summary->host_busy, median);
     if (summary->cut_count == 0)
         return;
     bisect_rate_format(summary->cut[summary->minimum].rate, least);
-    say(to, " and the smallest cut %s both ways", least);
+    sentence_add(to, " and the smallest cut %s both ways", least);
 }
 
 static bool moved_nothing(const struct bisect_summary *summary)
@@ -163,7 +167,7 @@ void bisect_verdict(struct bisect_summary *summary)
 {
     struct sentence to = {.text = summary->verdict, .bytes = sizeof summary->verdict};
     if (moved_nothing(summary)) {
-        say(&to, "Nothing was measured.");
+        sentence_add(&to, "Nothing was measured.");
         return;
     }
     const struct bisect_cut *least = summary->cut_count ? &summary->cut[summary->minimum] : NULL;
@@ -178,8 +182,8 @@ void bisect_verdict(struct bisect_summary *summary)
     if (!to.blamed)
         verdict_praise(summary, &to);
     if (summary->run->report.report.error.status != BASE_OK || summary->run->report.kind != CLUSTER_MESSAGE_REPORT)
-        say(&to, "; the measurement did not come to its end");
-    say(&to, ".");
+        sentence_add(&to, "; the measurement did not come to its end");
+    sentence_add(&to, ".");
     if (summary->verdict[0] >= 'a' && summary->verdict[0] <= 'z')
         summary->verdict[0] = (char)(summary->verdict[0] - 'a' + 'A');
 }

@@ -39,8 +39,8 @@ static json_t *group_of(struct json_out *out, json_t *object, const char *key, c
 }
 
 /* All measures of a job or of a node. */
-static void put_measures(struct json_out *out, json_t *object, const struct cluster_measures *measures,
-                         enum base_shown where)
+static void json_put_measures(struct json_out *out, json_t *object, const struct cluster_measures *measures,
+                              enum base_shown where)
 {
     for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
         const struct base_measure *measure = cluster_measure(i);
@@ -56,7 +56,7 @@ static void put_measures(struct json_out *out, json_t *object, const struct clus
     }
 }
 
-static json_t *make_socket(struct json_out *out, const struct net_socket_facts *facts)
+static json_t *report_make_socket(struct json_out *out, const struct net_socket_facts *facts)
 {
     if (!facts->known)
         return json_null();
@@ -102,8 +102,8 @@ static json_t *make_node(struct json_out *out, const struct cluster_node_report 
     json_out_put_text(out, object, "name", node->name);
     json_out_put_count(out, object, "workers", node->workers);
     json_out_put_count(out, object, "memory_bytes", node->memory_bytes);
-    put_measures(out, object, &node->sum, BASE_SHOWN_NODE);
-    json_out_put(out, object, "socket", make_socket(out, &node->facts));
+    json_put_measures(out, object, &node->sum, BASE_SHOWN_NODE);
+    json_out_put(out, object, "socket", report_make_socket(out, &node->facts));
     json_out_put_text(out, object, "engine_decision", node->engine_decision);
     return object;
 }
@@ -150,7 +150,7 @@ static void put_result(struct json_out *out, json_t *object, const struct cluste
     json_out_put_count(out, object, "rows_skipped_right", report->skipped[1].count);
     json_out_put(out, object, "skipped", make_skipped(out, report));
     json_out_put_text(out, object, "build_side", side_word(report->build_side));
-    put_measures(out, object, &report->sum, BASE_SHOWN_JOB);
+    json_put_measures(out, object, &report->sum, BASE_SHOWN_JOB);
 }
 
 static void put_cost(struct json_out *out, json_t *object, const struct cluster_report *report)

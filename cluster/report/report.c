@@ -75,7 +75,7 @@ static uint64_t link_bytes(const struct cluster_report *report, uint32_t from, u
     return report->link[(size_t)from * report->node_count + to];
 }
 
-static void print_matrix(const struct cluster_report *report, FILE *to)
+static void links_print_matrix(const struct cluster_report *report, FILE *to)
 {
     char text[REPORT_NUMBER_BYTES];
     fprintf(to, "links     bytes from row to column\n%-10s%-10s", "", "");
@@ -92,7 +92,7 @@ static void print_matrix(const struct cluster_report *report, FILE *to)
     }
 }
 
-static int compare_bytes(const void *a, const void *b)
+static int links_compare_bytes(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
@@ -109,7 +109,7 @@ static void print_spread(const struct cluster_report *report, FILE *to)
         for (uint32_t i = 0; i < report->node_count; i++)
             if (from != i)
                 sorted[used++] = link_bytes(report, from, i);
-    qsort(sorted, count, sizeof *sorted, compare_bytes);
+    qsort(sorted, count, sizeof *sorted, links_compare_bytes);
     const uint64_t median = sorted[count / 2];
     char least[REPORT_NUMBER_BYTES], middle[REPORT_NUMBER_BYTES], most[REPORT_NUMBER_BYTES];
     report_format_bytes((double)sorted[0], least);
@@ -120,7 +120,7 @@ static void print_spread(const struct cluster_report *report, FILE *to)
 }
 
 /* The node that took longest and the link that carried most. */
-static void print_slowest(const struct cluster_report *report, FILE *to)
+static void links_print_slowest(const struct cluster_report *report, FILE *to)
 {
     uint32_t slow = 0, from = 0, into = 1;
     for (uint32_t i = 0; i < report->node_count; i++) {
@@ -262,7 +262,7 @@ static void print_sockets(const struct cluster_report *report, FILE *to)
 }
 
 /* What moving a GiB between nodes took: of less than a MiB it would be what starting took, times thousands. */
-static void print_cost(const struct cluster_report *report, FILE *to)
+static void report_print_cost(const struct cluster_report *report, FILE *to)
 {
     const double gib = (double)report->sum.bytes_sent / (1 << 30);
     char calls[REPORT_NUMBER_BYTES], completions[REPORT_NUMBER_BYTES], switches[REPORT_NUMBER_BYTES];
@@ -329,13 +329,13 @@ void report_print(const struct cluster_report *report, uint64_t job, const char 
     fprintf(to, "limit     %s", cluster_limit_words(report->limit));
     fprintf(to, *report->limit_words ? ": %s\n" : "%s\n", report->limit_words);
     if (report->node_count > 1 && report->link) {
-        print_slowest(report, to);
+        links_print_slowest(report, to);
         if (report->node_count <= MATRIX_NODES_MAX)
-            print_matrix(report, to);
+            links_print_matrix(report, to);
         else
             print_spread(report, to);
     }
-    print_cost(report, to);
+    report_print_cost(report, to);
     print_engine(report, to);
     print_decisions(report, to);
     print_sockets(report, to);

@@ -34,7 +34,7 @@ struct cluster_state {
 /* ---- job numbers ---- */
 
 /* A number alone in the line at *text; *text goes on to the next line. */
-static bool take_number(const char **text, uint64_t *number)
+static bool state_take_number(const char **text, uint64_t *number)
 {
     const char *at = *text;
     uint64_t value = 0;
@@ -54,7 +54,7 @@ static bool take_number(const char **text, uint64_t *number)
 static bool parse_epoch(struct cluster_state *state, const char *text)
 {
     uint64_t epoch;
-    if (!take_number(&text, &epoch) || strlen(text) != CLUSTER_STATE_ID_BYTES ||
+    if (!state_take_number(&text, &epoch) || strlen(text) != CLUSTER_STATE_ID_BYTES ||
         text[CLUSTER_STATE_ID_BYTES - 1] != '\n')
         return false;
     state->epoch = epoch;
@@ -66,7 +66,7 @@ static bool parse_epoch(struct cluster_state *state, const char *text)
 static bool parse_plain_epoch(struct cluster_state *state, const char *text)
 {
     uint64_t epoch;
-    if (!take_number(&text, &epoch) || *text)
+    if (!state_take_number(&text, &epoch) || *text)
         return false;
     state->epoch = epoch;
     return true;

@@ -42,7 +42,7 @@ static const uint32_t options_all = 0
 #undef X
     ;
 
-static bool word_is(const char *word, const char *text, size_t bytes)
+static bool rung_word_is(const char *word, const char *text, size_t bytes)
 {
     return strncmp(word, text, bytes) == 0 && word[bytes] == '\0';
 }
@@ -50,7 +50,7 @@ static bool word_is(const char *word, const char *text, size_t bytes)
 static int rung_find(const char *text, size_t bytes)
 {
     int kind = 0;
-    while (kind < NET_ENGINE_KIND_COUNT && !word_is(rungs[kind].word, text, bytes))
+    while (kind < NET_ENGINE_KIND_COUNT && !rung_word_is(rungs[kind].word, text, bytes))
         kind++;
     return kind;
 }
@@ -58,7 +58,7 @@ static int rung_find(const char *text, size_t bytes)
 static int option_find(const char *text, size_t bytes)
 {
     int option = 0;
-    while (option < NET_OPTION_COUNT && !word_is(options[option].word, text, bytes))
+    while (option < NET_OPTION_COUNT && !rung_word_is(options[option].word, text, bytes))
         option++;
     return option;
 }
@@ -97,7 +97,7 @@ static uint32_t time_read(const char *text, size_t bytes)
     size_t at = 0;
     for (; at < bytes && text[at] >= '0' && text[at] <= '9' && us <= NET_OPTION_US_MAX; at++)
         us = us * 10 + (uint32_t)(text[at] - '0');
-    if (at == 0 || !(at == bytes || word_is("us", text + at, bytes - at)) || us > NET_OPTION_US_MAX)
+    if (at == 0 || !(at == bytes || rung_word_is("us", text + at, bytes - at)) || us > NET_OPTION_US_MAX)
         return 0;
     return us;
 }

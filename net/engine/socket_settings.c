@@ -95,7 +95,7 @@ static enum base_status read_setting(const char *word, const char *value, uint32
 }
 
 /* Copies the next "word=value" of *text, which ends at a comma or the end. */
-static enum base_status next_word(const char **text, char *word, char **value, struct base_error *error)
+static enum base_status settings_next_word(const char **text, char *word, char **value, struct base_error *error)
 {
     const size_t bytes = strcspn(*text, ",");
     const char *equals = memchr(*text, '=', bytes);
@@ -118,7 +118,7 @@ enum base_status net_socket_settings_parse(const char *text, struct net_socket_s
     for (const char *at = text; *at != '\0'; at += *at == ',') {
         char word[WORD_BYTES];
         char *value;
-        enum base_status status = next_word(&at, word, &value, error);
+        enum base_status status = settings_next_word(&at, word, &value, error);
         if (status == BASE_OK)
             status = read_setting(word, value, &seen, &read, error);
         if (status != BASE_OK)

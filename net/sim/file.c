@@ -15,7 +15,7 @@
 
 enum { READ_SCRIBBLE = 0xd7 };
 
-static void file_step(struct sim_due *due);
+static void sim_file_step(struct sim_due *due);
 
 /* One piece; true when there is no more to do. */
 static bool file_execute(struct sim_file *file)
@@ -56,12 +56,12 @@ static bool file_execute(struct sim_file *file)
     return moved == 0 || op->done == op->bytes;
 }
 
-static void file_step(struct sim_due *due)
+static void sim_file_step(struct sim_due *due)
 {
     struct sim_file *file = SIM_OWNER(due, struct sim_file, step);
     if (!file->executed) {
         file->executed = file_execute(file);
-        net_sim_schedule(file->engine->world, &file->step, file_step);
+        net_sim_schedule(file->engine->world, &file->step, sim_file_step);
         return;
     }
     struct net_event *event = net_sim_ready(file->engine, NET_EVENT_FILE, file->failure);
@@ -87,7 +87,7 @@ enum base_status net_sim_file_submit(struct net_engine *base, struct net_file_op
         file->hash = net_sim_hash(0, op->buffer, op->bytes);
         engine->base.counters.file_writes++;
     }
-    net_sim_stage(engine, &file->step, file_step);
+    net_sim_stage(engine, &file->step, sim_file_step);
     return BASE_OK;
 }
 

@@ -20,7 +20,7 @@
 
 enum { SMALL_ROW_BYTES_MAX = 128, IMAGED_ROW_BYTES_MAX = 256 };
 
-static enum base_status config_check(const struct shuffle_exchange_config *config, struct base_error *error)
+static enum base_status exchange_check_config(const struct shuffle_exchange_config *config, struct base_error *error)
 {
     if (config->id >= SHUFFLE_EXCHANGES_MAX)
         return base_error_set(error, BASE_INVALID, "exchange %u: a job has at most %d", config->id,
@@ -81,7 +81,7 @@ static enum base_status first_frame_draw(struct shuffle_exchange *exchange, stru
 enum base_status shuffle_exchange_open(const struct shuffle_exchange_config *config, struct shuffle_exchange **exchange,
                                        struct base_error *error)
 {
-    enum base_status status = config_check(config, error);
+    enum base_status status = exchange_check_config(config, error);
     if (status != BASE_OK)
         return status;
     const uint32_t workers = shuffle_mesh_workers(config->mesh);
@@ -276,9 +276,9 @@ static bool image_reserve(struct shuffle_exchange *exchange)
 
 /* Small rows of fixed width: first an image of the whole batch, a column at a time, then as if it had come with one.
  * The image stays while the batch is appended in several calls. */
-static enum base_status append_imaged(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
-                                      const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
-                                      struct base_error *error)
+static enum base_status append_columns(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
+                                       const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
+                                       struct base_error *error)
 {
     if (exchange->imaged != batch)
         shuffle_batch_encode_image(exchange->config.layout, batch, exchange->image);
@@ -378,7 +378,7 @@ enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, cons
     if (batch->image && exchange->row_bytes)
         status = append_image(exchange, batch, hash, destination, cursor, error);
     else if (exchange->row_bytes && exchange->row_bytes <= IMAGED_ROW_BYTES_MAX && image_reserve(exchange))
-        status = append_imaged(exchange, batch, hash, destination, cursor, error);
+        status = append_columns(exchange, batch, hash, destination, cursor, error);
     else
         status = append_encoded(exchange, batch, hash, destination, cursor, error);
     shuffle_mesh_kick(exchange->config.mesh);
@@ -414,7 +414,7 @@ const struct shuffle_exchange_counters *shuffle_exchange_counters(const struct s
 }
 
 /* Of frames that are not the pool's: those of a large row, and ENDs. */
-static void missing_tell(const struct shuffle_exchange *exchange)
+static void exchange_log_missing(const struct shuffle_exchange *exchange)
 {
     char text[160];
     for (uint32_t i = 0; i < exchange->workers; i++) {
@@ -440,7 +440,7 @@ void shuffle_exchange_close(struct shuffle_exchange *exchange)
         shuffle_lane_drop_open(exchange, i);
     own_reset(exchange);
     if (exchange->lanes_away > 0)
-        missing_tell(exchange);
+        exchange_log_missing(exchange);
     if (exchange->image)
         base_pages_unmap(exchange->config.governor, BASE_HOLDER_FRAMES, exchange->image, image_bytes(exchange));
     exchange_free(exchange);

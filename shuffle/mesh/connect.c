@@ -34,7 +34,7 @@ static void connect_on(struct shuffle_mesh *mesh)
     mesh->connect_deadline_ns = now_ns + base_min_u64(connect_patience_ns(mesh), UINT64_MAX - 1 - now_ns);
 }
 
-static enum base_status no_memory(struct base_error *error)
+static enum base_status connect_no_memory(struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for the record of a connection");
 }
@@ -44,7 +44,7 @@ static enum base_status connect_listen(struct shuffle_mesh *mesh, struct base_er
     BASE_ASSERT(!mesh->listener && mesh->config.listener_fd >= 0);
     struct mesh_connection *listener = mesh_connection_make(mesh, MESH_LISTENING, MESH_NOBODY);
     if (!listener)
-        return no_memory(error);
+        return connect_no_memory(error);
     const enum base_status status =
         net_socket_adopt(mesh->config.engine, mesh->config.listener_fd, listener, &listener->socket, error);
     if (status != BASE_OK) {
@@ -61,7 +61,7 @@ static enum base_status connect_call(struct shuffle_mesh *mesh, uint32_t peer, s
     BASE_ASSERT(!mesh->peers[peer].connection && !mesh->closing);
     struct mesh_connection *connection = mesh_connection_make(mesh, MESH_CONNECTING, peer);
     if (!connection)
-        return no_memory(error);
+        return connect_no_memory(error);
     const enum base_status status =
         net_socket_connect(mesh->config.engine, &mesh->config.address[peer], mesh->connect_deadline_ns, connection,
                            &connection->socket, error);

@@ -50,7 +50,7 @@ static void peers_prepare(struct shuffle_mesh *mesh)
     BASE_ASSERT(mesh->remote_count + mesh->config.local_count == mesh->config.workers);
 }
 
-static enum base_status config_check(const struct shuffle_mesh_config *config, struct base_error *error)
+static enum base_status mesh_check_config(const struct shuffle_mesh_config *config, struct base_error *error)
 {
     const uint64_t local_end = (uint64_t)config->local_first + config->local_count;
     if (config->workers == 0 || !is_local(config, config->worker) || local_end > config->workers)
@@ -68,7 +68,7 @@ static enum base_status config_check(const struct shuffle_mesh_config *config, s
 enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, struct shuffle_mesh **mesh,
                                    struct base_error *error)
 {
-    const enum base_status status = config_check(config, error);
+    const enum base_status status = mesh_check_config(config, error);
     if (status != BASE_OK)
         return status;
     struct shuffle_mesh *opened = calloc(1, sizeof *opened);

@@ -72,7 +72,7 @@ static enum base_status on_received(struct mesh_connection *connection, const st
     return BASE_OK;
 }
 
-static void on_closed(struct mesh_connection *connection)
+static void mesh_on_closed(struct mesh_connection *connection)
 {
     struct shuffle_mesh *mesh = connection->mesh;
     const uint32_t worker = connection->peer;
@@ -118,7 +118,7 @@ enum base_status shuffle_mesh_event(struct shuffle_mesh *mesh, const struct net_
     case NET_EVENT_SENT:
         return mesh_send_sent(connection, event, error);
     case NET_EVENT_CLOSED:
-        on_closed(connection);
+        mesh_on_closed(connection);
         return BASE_OK;
     default:
         return BASE_OK;

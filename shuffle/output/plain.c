@@ -29,8 +29,9 @@ void shuffle_output_plain_prepare(const struct output_encoder *encoder, uint32_t
 }
 
 /* One item of all rows. Inlined with a constant width for the usual ones. */
-static inline __attribute__((always_inline)) void fill(uint8_t *to, uint32_t image_bytes, const uint8_t *const *row,
-                                                       uint32_t offset, uint32_t count, uint32_t width)
+static inline __attribute__((always_inline)) void plain_fill(uint8_t *to, uint32_t image_bytes,
+                                                             const uint8_t *const *row, uint32_t offset, uint32_t count,
+                                                             uint32_t width)
 {
     for (uint32_t i = 0; i < count; i++)
         memcpy(to + (size_t)i * image_bytes, row[i] + offset, width);
@@ -49,11 +50,11 @@ uint64_t shuffle_output_plain_sum(const struct output_encoder *encoder, uint32_t
             const uint32_t width = item->slot->width;
             to += ITEM_LEAD_BYTES;
             if (width == 8)
-                fill(to, image_bytes, row, item->slot->offset, group, 8);
+                plain_fill(to, image_bytes, row, item->slot->offset, group, 8);
             else if (width == 4)
-                fill(to, image_bytes, row, item->slot->offset, group, 4);
+                plain_fill(to, image_bytes, row, item->slot->offset, group, 4);
             else
-                fill(to, image_bytes, row, item->slot->offset, group, width);
+                plain_fill(to, image_bytes, row, item->slot->offset, group, width);
             to += width;
         }
         for (uint32_t i = 0; i < group; i++)

@@ -33,7 +33,7 @@ enum { HIDDEN = sizeof hidden / sizeof *hidden, HIDDEN_CLAIM = 2 };
 
 /* ---- names ---- */
 
-static enum base_status no_memory(const char *directory, struct base_error *error)
+static enum base_status publish_no_memory(const char *directory, struct base_error *error)
 {
     return base_error_set(error, BASE_NO_MEMORY, "no memory for a path in %s", directory);
 }
@@ -111,7 +111,7 @@ static enum base_status split_path(const char *path, char **parent, char **base,
         return BASE_OK;
     free(*base);
     free(*parent);
-    return no_memory(path, error);
+    return publish_no_memory(path, error);
 }
 
 /* ---- directories ---- */

@@ -105,8 +105,8 @@ static bool scan_number(const char **at, uint32_t *number)
 }
 
 /* "(12,2)" behind decimal. */
-static enum base_status parse_decimal(const char *text, const char **at, struct shuffle_field *field,
-                                      struct base_error *error)
+static enum base_status schema_parse_decimal(const char *text, const char **at, struct shuffle_field *field,
+                                             struct base_error *error)
 {
     uint32_t precision, scale = 0;
     const char *p = *at;
@@ -200,7 +200,7 @@ enum base_status shuffle_field_parse_type(const char *text, struct shuffle_field
         parsed.width = 4;
     enum base_status status = BASE_OK;
     if (parsed.type == SHUFFLE_DECIMAL)
-        status = parse_decimal(text, &p, &parsed, error);
+        status = schema_parse_decimal(text, &p, &parsed, error);
     else if (parsed.type == SHUFFLE_BINARY && *p == '(')
         status = parse_fixed(text, &p, &parsed, error);
     if (status != BASE_OK)

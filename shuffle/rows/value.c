@@ -116,16 +116,16 @@ static size_t format_signed(int64_t value, uint8_t *to)
 
 /* ---- bool ---- */
 
-static bool word_is(const uint8_t *text, size_t bytes, const char *word)
+static bool value_word_is(const uint8_t *text, size_t bytes, const char *word)
 {
     return strlen(word) == bytes && strncasecmp((const char *)text, word, bytes) == 0;
 }
 
 static const char *parse_bool(const uint8_t *text, size_t bytes, uint8_t *to)
 {
-    if (word_is(text, bytes, "true") || word_is(text, bytes, "t") || word_is(text, bytes, "1"))
+    if (value_word_is(text, bytes, "true") || value_word_is(text, bytes, "t") || value_word_is(text, bytes, "1"))
         *to = 1;
-    else if (word_is(text, bytes, "false") || word_is(text, bytes, "f") || word_is(text, bytes, "0"))
+    else if (value_word_is(text, bytes, "false") || value_word_is(text, bytes, "f") || value_word_is(text, bytes, "0"))
         *to = 0;
     else
         return "is not a bool (true or false)";
@@ -153,8 +153,8 @@ static bool value_spell(const uint8_t *text, size_t bytes, struct spelled *numbe
     *number = (struct spelled){0};
     if (i < bytes && (text[i] == '-' || text[i] == '+'))
         number->negative = text[i++] == '-';
-    number->special = word_is(text + i, bytes - i, "inf") || word_is(text + i, bytes - i, "infinity") ||
-                      word_is(text + i, bytes - i, "nan");
+    number->special = value_word_is(text + i, bytes - i, "inf") || value_word_is(text + i, bytes - i, "infinity") ||
+                      value_word_is(text + i, bytes - i, "nan");
     if (number->special)
         return true;
     bool point = false, any = false;
@@ -290,7 +290,8 @@ static size_t format_float32(const uint8_t *from, uint8_t *to)
 
 /* ---- decimal ---- */
 
-static const char *parse_decimal(const struct shuffle_field *field, const uint8_t *text, size_t bytes, uint8_t *to)
+static const char *value_parse_decimal(const struct shuffle_field *field, const uint8_t *text, size_t bytes,
+                                       uint8_t *to)
 {
     const bool negative = bytes > 0 && text[0] == '-';
     size_t i = negative || (bytes > 0 && text[0] == '+');
@@ -399,7 +400,7 @@ const char *shuffle_value_parse(const struct shuffle_field *field, const uint8_t
     case SHUFFLE_FLOAT64:
         return parse_float64(text, bytes, to);
     case SHUFFLE_DECIMAL:
-        return parse_decimal(field, text, bytes, to);
+        return value_parse_decimal(field, text, bytes, to);
     case SHUFFLE_DATE:
         return shuffle_value_parse_date(text, bytes, to);
     case SHUFFLE_TIMESTAMP:

@@ -541,7 +541,7 @@ static enum base_status map_memory(struct csv_scan *csv, struct base_error *erro
     return BASE_OK;
 }
 
-static void point_batch(struct csv_scan *csv)
+static void csv_point_batch(struct csv_scan *csv)
 {
     for (uint32_t i = 0; i < csv->scan.config.project_count; i++) {
         const struct csv_column *from = &csv->column[csv->source[i]];
@@ -602,7 +602,7 @@ enum base_status shuffle_csv_scan_open(const struct shuffle_scan_config *config,
     csv->split.quote = (uint8_t)config->relation->csv.quote;
     csv->split.columns = config->relation->schema.count;
     csv->split.target = csv->target;
-    point_batch(csv);
+    csv_point_batch(csv);
     *scan = &csv->scan;
     return BASE_OK;
 close:

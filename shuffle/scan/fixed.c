@@ -90,7 +90,7 @@ static enum base_status bad_value(const struct fixed_scan *fixed, uint32_t colum
                           field->type == SHUFFLE_BOOL ? "is neither 0 nor 1" : "has more digits than its type");
 }
 
-static enum base_status point_batch(struct fixed_scan *fixed, uint32_t rows, struct base_error *error)
+static enum base_status fixed_point_batch(struct fixed_scan *fixed, uint32_t rows, struct base_error *error)
 {
     struct shuffle_batch *batch = &fixed->scan.batch;
     batch->rows = rows;
@@ -131,7 +131,7 @@ static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error 
         fixed->left -= block.bytes;
     }
     const uint32_t rows = fixed->at_rows < SHUFFLE_BATCH_ROWS ? fixed->at_rows : SHUFFLE_BATCH_ROWS;
-    const enum base_status status = point_batch(fixed, rows, error);
+    const enum base_status status = fixed_point_batch(fixed, rows, error);
     if (status != BASE_OK)
         return status;
     fixed->row += rows;

@@ -149,7 +149,7 @@ static enum base_status gen_begin(struct shuffle_scan *scan, const struct shuffl
 }
 
 /* Points the batch at `rows` rows made at `from`. */
-static void point_batch(struct gen_scan *gen, const uint8_t *from, uint32_t rows, bool pinned)
+static void generated_point_batch(struct gen_scan *gen, const uint8_t *from, uint32_t rows, bool pinned)
 {
     struct shuffle_batch *batch = &gen->scan.batch;
     batch->rows = rows;
@@ -178,7 +178,7 @@ static enum base_status gen_next(struct shuffle_scan *scan, struct base_error *e
         make_batch(gen, gen->at, rows, gen->block);
     }
     gen->at += rows;
-    point_batch(gen, from, (uint32_t)rows, preloaded);
+    generated_point_batch(gen, from, (uint32_t)rows, preloaded);
     return BASE_OK;
 }
 

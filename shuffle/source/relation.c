@@ -123,7 +123,7 @@ static enum base_status parse_gen_word(const struct word *word, struct shuffle_g
 }
 
 /* Copies "name=value" up to the next comma or the end; *at then stands behind it. */
-static enum base_status next_word(const char **at, struct word *word, struct base_error *error)
+static enum base_status relation_next_word(const char **at, struct word *word, struct base_error *error)
 {
     const size_t bytes = strcspn(*at, ",");
     const char *equals = memchr(*at, '=', bytes);
@@ -173,7 +173,7 @@ static enum base_status parse_gen(const char *text, struct shuffle_relation *rel
     uint32_t seen = 0;
     for (const char *at = text; *at != '\0';) {
         struct word word = {.name = ""};
-        enum base_status status = next_word(&at, &word, error);
+        enum base_status status = relation_next_word(&at, &word, error);
         if (status == BASE_OK)
             status = relation_once(&word, &seen, error);
         if (status == BASE_OK)
@@ -254,7 +254,7 @@ static enum base_status morsel_step(const struct shuffle_relation *relation, uin
 }
 
 /* A compressed file can only be read from its beginning: it is one morsel. */
-static uint64_t file_step(const struct shuffle_file *file, uint64_t step)
+static uint64_t morsel_step_of_file(const struct shuffle_file *file, uint64_t step)
 {
     return file->packing == SHUFFLE_PACKING_NONE ? step : base_max_u64(file->bytes, 1);
 }
@@ -278,7 +278,7 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
     const bool generated = relation->placement == SHUFFLE_GENERATED;
     uint64_t wanted = generated ? relation->generator.rows / step + (relation->generator.rows % step != 0) : 0;
     for (uint32_t i = 0; i < relation->file_count; i++) {
-        const uint64_t piece = file_step(&relation->file[i], step);
+        const uint64_t piece = morsel_step_of_file(&relation->file[i], step);
         wanted += relation->file[i].bytes / piece + (relation->file[i].bytes % piece != 0);
     }
     struct shuffle_morsel *made =
@@ -291,7 +291,7 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
     if (generated)
         cut_piece(0, relation->generator.rows, step, made, &cut);
     for (uint32_t i = 0; i < relation->file_count; i++)
-        cut_piece(i, relation->file[i].bytes, file_step(&relation->file[i], step), made, &cut);
+        cut_piece(i, relation->file[i].bytes, morsel_step_of_file(&relation->file[i], step), made, &cut);
     *morsels = made;
     *count = cut;
     return BASE_OK;

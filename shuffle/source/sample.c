@@ -57,8 +57,8 @@ static bool sample_fits(enum shuffle_type type, const struct csv_field *field)
            shuffle_value_kept(&as, field->data, field->bytes, value);
 }
 
-static void look_at(struct sample_column *column, struct csv_field *field, uint32_t rows,
-                    const struct shuffle_csv_options *csv)
+static void sample_look_at(struct sample_column *column, struct csv_field *field, uint32_t rows,
+                           const struct shuffle_csv_options *csv)
 {
     for (uint32_t r = 0; r < rows; r++) {
         if (shuffle_csv_field_is_null(&field[r], csv))
@@ -88,7 +88,7 @@ void shuffle_sample_file(struct shuffle_sample *sample, const struct shuffle_csv
         bytes -= split.consumed;
     } while (split.tolerant && (result == CSV_FIELD_COUNT || result == CSV_EMPTY_LINE));
     for (uint32_t i = 0; i < sample->columns; i++)
-        look_at(&sample->column[i], sample->field + (size_t)i * SAMPLE_ROWS, split.rows, csv);
+        sample_look_at(&sample->column[i], sample->field + (size_t)i * SAMPLE_ROWS, split.rows, csv);
     sample->has_rows = sample->has_rows || split.rows > 0;
 }
 

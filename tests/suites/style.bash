@@ -44,12 +44,6 @@ one_dialect()
     ! git grep -nE '== NULL|\b_Bool\b|/\* [A-Za-z].* -{5,} \*/' -- '*.c' '*.h'
 }
 
-# A static function's name has its subject, so that grep finds one thing.
-statics_have_subjects()
-{
-    ! git grep -nE '^static ([a-z0-9_]+ )+\**[a-z]+\(' -- 'base/*.c' 'net/*.c' 'shuffle/*.c' 'join/*.c' 'cluster/*.c'
-}
-
 no_loose_ends()
 {
     ! git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' ':!tests/suites'
@@ -121,5 +115,5 @@ check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
 check "the sources have one dialect" one_dialect
-check "names of static functions say of what they are" statics_have_subjects
+check "grep finds one static function by its name" tests/names.py
 check "shellcheck has nothing to say" scripts
