@@ -7,7 +7,7 @@
  * call but net_engine_wake is made by the owner.
  *  - A submit is accepted (BASE_OK), busy (BASE_BUSY: poll first, then again) or an error. Completions come only out of
  *    net_engine_poll, never from inside a submit, also on an engine that could finish at once.
- *  - Submits are staged; net_engine_poll hands them to the kernel together, once per turn, and reaps.
+ *  - Submits are queued; net_engine_poll hands them to the kernel together, once per turn, and reaps.
  *  - A buffer named in an operation belongs to the engine (the kernel) until that operation's event.
  *  - No event mentions a socket after its NET_EVENT_CLOSED.
  *  - An engine may break: net_engine_failure says why, for good. Its connections are reset, and what is in flight, or
@@ -73,7 +73,7 @@ struct net_chunk {
 
 /* One send: caller-owned, lives until its event. Short sends are continued inside the engine: the event comes when all
  * bytes are out and the kernel needs them no more, or with an error. One send of a socket goes out at a time: the next
- * may be staged after SENT, or after OUT, which only engines that send without a copy give. */
+ * may be queued after SENT, or after OUT, which only engines that send without a copy give. */
 struct net_send_op {
     struct iovec segments[NET_SEND_SEGMENTS_MAX]; /* the engine may modify it */
     uint32_t count;
@@ -110,7 +110,7 @@ enum net_event_kind {
                             in use after all, connect again */
     NET_EVENT_RECEIVED,  /* OK: chunk. BASE_END: the peer sent FIN. Else an error. Nothing is received after END or an
                             error */
-    NET_EVENT_OUT,       /* all bytes of a send are out, but its buffers are not free yet: the next may be staged */
+    NET_EVENT_OUT,       /* all bytes of a send are out, but its buffers are not free yet: the next may be queued */
     NET_EVENT_SENT,      /* bytes sent in all; on error the stream is broken. In any order after OUT */
     NET_EVENT_FILE,      /* file: the operation; bytes done */
     NET_EVENT_WOKEN,     /* net_engine_wake was called since the last poll (several calls may give one event) */
@@ -211,7 +211,7 @@ enum base_status net_socket_connect(struct net_engine *engine, const struct net_
                                     void *context, struct net_socket **socket, struct base_error *error);
 /* Starts receiving, once per connected socket: RECEIVED events follow until END or an error. */
 enum base_status net_socket_receive(struct net_socket *socket, struct base_error *error);
-/* Stages op; one SENT follows. BASE_BUSY: a send is going out already, NET_SENDS_MAX are not
+/* Queues op; one SENT follows. BASE_BUSY: a send is going out already, NET_SENDS_MAX are not
  * SENT, or the queue is full. */
 enum base_status net_socket_send(struct net_socket *socket, struct net_send_op *op);
 /* Sends FIN after the last send; no send may follow. */
@@ -228,7 +228,7 @@ void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk)
  * worker", 3. The engine names it when it is closed without the chunk. */
 void net_chunk_keep(struct net_engine *engine, const struct net_chunk *chunk, const char *words, uint32_t number);
 
-/* Stages a file operation; one FILE event follows. BASE_BUSY: file_ops_max in flight. */
+/* Queues a file operation; one FILE event follows. BASE_BUSY: file_ops_max in flight. */
 enum base_status net_file_submit(struct net_engine *engine, struct net_file_op *op);
 
 /* Says that sends will come from this memory again and again, so that an engine that sends without a copy can have it
@@ -240,7 +240,7 @@ void net_memory_unregister(struct net_engine *engine, void *memory);
 /* From any thread: the owner's current or next poll returns with WOKEN. */
 void net_engine_wake(struct net_engine *engine);
 
-/* Submits what is staged, then fills up to max events. Blocks only when nothing is ready: until an event, or until
+/* Submits what is queued, then fills up to max events. Blocks only when nothing is ready: until an event, or until
  * wait_ns have passed (0: never blocks; NET_WAIT_FOREVER: no limit). Returns the number of events. */
 #define NET_WAIT_FOREVER UINT64_MAX
 uint32_t net_engine_poll(struct net_engine *engine, struct net_event *events, uint32_t max, uint64_t wait_ns);

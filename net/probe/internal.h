@@ -18,7 +18,7 @@ probe_try probe_send_zc, probe_send_zc_fixed, probe_sendmsg_zc, probe_msg_zeroco
 int probe_ring(struct io_uring *ring, unsigned flags);
 /* Submits, then waits for one completion until deadline_ns. 0, or a negative errno (-ETIME). */
 int probe_wait(struct io_uring *ring, uint64_t deadline_ns, struct io_uring_cqe **cqe);
-/* Submits what is staged and waits for its only completion, whose result it returns. */
+/* Submits what is queued and waits for its only completion, whose result it returns. */
 int probe_one(struct io_uring *ring);
 
 /* A listening socket on the loopback interface; one more connection to it; or both

@@ -72,8 +72,8 @@ static int await_send(struct io_uring *ring, int receiver, bool *held, struct ne
     return sent < 0 ? sent : sent == 0 ? -EPIPE : failure;
 }
 
-static int send_stage(struct io_uring *ring, enum send_kind kind, int fd, uint8_t *memory, struct iovec segments[2],
-                      struct msghdr *message)
+static int send_prepare(struct io_uring *ring, enum send_kind kind, int fd, uint8_t *memory, struct iovec segments[2],
+                        struct msghdr *message)
 {
     struct io_uring_sqe *sqe = io_uring_get_sqe(ring);
     int failure = 0;
@@ -115,7 +115,7 @@ static int try_send(enum send_kind kind, struct net_probe_result *result)
     failure = probe_pair(ends, result);
     if (failure != 0)
         goto close_ring;
-    failure = send_stage(&ring, kind, ends[0], memory, segments, &message);
+    failure = send_prepare(&ring, kind, ends[0], memory, segments, &message);
     if (failure == 0)
         failure = await_send(&ring, ends[1], &held, result);
     close(ends[0]);

@@ -157,7 +157,7 @@ static uint32_t sim_poll(struct net_engine *base, struct net_event *events, uint
     engine->queue_full = false;
     engine->base.counters.enters++;
     engine->base.counters.syscalls++;
-    net_sim_stage_flush(engine);
+    net_sim_queue_flush(engine);
     net_sim_run(world);
     engine->base.now_ns = world->now_ns;
     if (max == 0)
@@ -310,7 +310,7 @@ enum base_status net_sim_engine_open(struct net_sim_world *world, const struct n
     opened->base.chunk_count = config->recv_chunk_count;
     opened->base.now_ns = world->now_ns;
     strcpy(opened->base.features_text, "seeded");
-    TAILQ_INIT(&opened->staged);
+    TAILQ_INIT(&opened->queued);
     TAILQ_INIT(&opened->starved);
     opened->world = world;
     opened->number = ++world->engines_made;

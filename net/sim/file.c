@@ -87,7 +87,7 @@ enum base_status net_sim_file_submit(struct net_engine *base, struct net_file_op
         file->hash = net_sim_hash(0, op->buffer, op->bytes);
         engine->base.counters.file_writes++;
     }
-    net_sim_stage(engine, &file->step, sim_file_step);
+    net_sim_enqueue(engine, &file->step, sim_file_step);
     return BASE_OK;
 }
 

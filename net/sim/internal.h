@@ -16,8 +16,8 @@ struct sim_due {
     uint64_t tie;                 /* drawn when scheduled: among things due together any order may happen */
     uint64_t sequence;            /* makes the order total */
     uint32_t slot;                /* 1 + place in the world's heap; 0: not there */
-    struct sim_engine *staged_by; /* submitted, but its engine has not polled since; else NULL */
-    TAILQ_ENTRY(sim_due) staged;
+    struct sim_engine *queued_by; /* submitted, but its engine has not polled since; else NULL */
+    TAILQ_ENTRY(sim_due) queued;
 };
 
 #define SIM_OWNER(due, type, member) ((type *)(void *)((char *)(due)-offsetof(type, member)))
@@ -123,7 +123,7 @@ struct sim_engine {
     uint32_t chunks_free_count;
     TAILQ_HEAD(, sim_socket) starved; /* they wait for a free chunk */
 
-    TAILQ_HEAD(, sim_due) staged; /* submits since the last poll */
+    TAILQ_HEAD(, sim_due) queued; /* submits since the last poll */
     struct net_event *ready;      /* ring of events that happened and wait for poll */
     uint32_t ready_capacity, ready_head, ready_count;
 
@@ -158,8 +158,8 @@ void net_sim_schedule(struct net_sim_world *world, struct sim_due *due, void (*f
 void net_sim_schedule_at(struct net_sim_world *world, struct sim_due *due, uint64_t due_ns,
                          void (*fire)(struct sim_due *));
 /* Schedules it at the engine's next poll, as a kernel sees submits no earlier. */
-void net_sim_stage(struct sim_engine *engine, struct sim_due *due, void (*fire)(struct sim_due *));
-void net_sim_stage_flush(struct sim_engine *engine);
+void net_sim_enqueue(struct sim_engine *engine, struct sim_due *due, void (*fire)(struct sim_due *));
+void net_sim_queue_flush(struct sim_engine *engine);
 void net_sim_cancel(struct net_sim_world *world, struct sim_due *due);
 /* Lets everything happen that is due by now. */
 void net_sim_run(struct net_sim_world *world);

@@ -6,7 +6,7 @@
  * cancels it. Its room is reserved when an engine is opened (so many per socket slot and per file operation), so
  * scheduling cannot fail in the middle of a run.
  *
- * Submits are staged and reach the heap at their engine's next poll. A thing that fires changes pipes (sim/link.c),
+ * Submits are queued and reach the heap at their engine's next poll. A thing that fires changes pipes (sim/link.c),
  * sockets (sim/socket.c) or files (sim/file.c), schedules what follows, and puts events into the ready queue of an
  * engine (sim/engine.c). Only net_engine_poll takes them out, and only then buffers go back to the caller and a closed
  * socket dies. Time stands still except in net_sim_advance.
@@ -14,7 +14,7 @@
  * Order. A socket has at most one transfer and one receive scheduled, a file operation one step, so a stream keeps its
  * order however late each piece is; across sockets, directions and file operations any order comes up. What has to wait
  * for something that is not time (room in a pipe, a free chunk, a connection to accept) is not in the heap: whoever
- * makes the change nudges it. An empty heap, empty ready queues and nothing staged therefore mean that nothing can
+ * makes the change nudges it. An empty heap, empty ready queues and nothing queued therefore mean that nothing can
  * happen.
  *
  * Every loop ends: a step at the same time moves at least a byte, or waits, and a receive held back as if no chunk were
@@ -73,7 +73,7 @@ static void heap_down(struct net_sim_world *world, uint32_t place, struct sim_du
 void net_sim_schedule_at(struct net_sim_world *world, struct sim_due *due, uint64_t due_ns,
                          void (*fire)(struct sim_due *))
 {
-    if (due->slot || due->staged_by)
+    if (due->slot || due->queued_by)
         return;
     BASE_ASSERT(world->heap_count < world->heap_capacity);
     due->fire = fire;
@@ -92,33 +92,33 @@ void net_sim_schedule(struct net_sim_world *world, struct sim_due *due, void (*f
     net_sim_schedule_at(world, due, world->now_ns + delay_ns, fire);
 }
 
-void net_sim_stage(struct sim_engine *engine, struct sim_due *due, void (*fire)(struct sim_due *))
+void net_sim_enqueue(struct sim_engine *engine, struct sim_due *due, void (*fire)(struct sim_due *))
 {
-    BASE_ASSERT(!due->slot && !due->staged_by);
+    BASE_ASSERT(!due->slot && !due->queued_by);
     due->fire = fire;
-    due->staged_by = engine;
-    TAILQ_INSERT_TAIL(&engine->staged, due, staged);
+    due->queued_by = engine;
+    TAILQ_INSERT_TAIL(&engine->queued, due, queued);
 }
 
-static void sim_unstage(struct sim_due *due)
+static void sim_dequeue(struct sim_due *due)
 {
-    TAILQ_REMOVE(&due->staged_by->staged, due, staged);
-    due->staged_by = NULL;
+    TAILQ_REMOVE(&due->queued_by->queued, due, queued);
+    due->queued_by = NULL;
 }
 
-void net_sim_stage_flush(struct sim_engine *engine)
+void net_sim_queue_flush(struct sim_engine *engine)
 {
     struct sim_due *due;
-    while ((due = TAILQ_FIRST(&engine->staged))) {
-        sim_unstage(due);
+    while ((due = TAILQ_FIRST(&engine->queued))) {
+        sim_dequeue(due);
         net_sim_schedule(engine->world, due, due->fire);
     }
 }
 
 void net_sim_cancel(struct net_sim_world *world, struct sim_due *due)
 {
-    if (due->staged_by)
-        sim_unstage(due);
+    if (due->queued_by)
+        sim_dequeue(due);
     if (!due->slot)
         return;
     uint32_t place = due->slot - 1;
@@ -218,7 +218,7 @@ static bool polls_matter(const struct net_sim_world *world)
     struct sim_engine *engine;
     LIST_FOREACH(engine, &world->engines, all)
     {
-        if (engine->ready_count || engine->queue_full || !TAILQ_EMPTY(&engine->staged) ||
+        if (engine->ready_count || engine->queue_full || !TAILQ_EMPTY(&engine->queued) ||
             atomic_load_explicit(&engine->woken, memory_order_acquire))
             return true;
     }

@@ -222,7 +222,7 @@ enum base_status net_sim_connect(struct net_engine *base, const struct net_addre
     }
     made->to = *address;
     sim_socket_attach(made, link, 0);
-    net_sim_stage(engine, &made->connect, connect_step);
+    net_sim_enqueue(engine, &made->connect, connect_step);
     if (deadline_ns != NET_WAIT_FOREVER)
         net_sim_schedule_at(engine->world, &made->deadline, deadline_ns, connect_deadline);
     *socket = &made->base;
@@ -442,7 +442,7 @@ enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op)
     socket->op_errno = 0;
     socket->op_cancelled = false;
     socket->send_step = SIM_SEND_TRANSFER;
-    net_sim_stage(engine_of(socket), &socket->send, send_step);
+    net_sim_enqueue(engine_of(socket), &socket->send, send_step);
     return BASE_OK;
 }
 
@@ -523,7 +523,7 @@ void net_sim_socket_close(struct net_socket *base, bool abort)
         connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {
         /* The kernel, if it has seen the send, may be in the middle of it: some more may go out, even all. */
-        bool unseen = socket->send.staged_by;
+        bool unseen = socket->send.queued_by;
         net_sim_cancel(world, &socket->send);
         socket->send_step = SIM_SEND_TRANSFER;
         if (!unseen && base_random_chance(&world->random, 1, 2))

@@ -32,7 +32,7 @@ enum base_status uring_file_submit(struct net_engine *base, struct net_file_op *
     return BASE_OK;
 }
 
-void uring_files_stage(struct uring_engine *engine)
+void uring_files_enqueue(struct uring_engine *engine)
 {
     while (!net_list_empty(&engine->files_todo)) {
         struct io_uring_sqe *sqe = uring_sqe(engine);

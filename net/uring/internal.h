@@ -45,7 +45,7 @@ struct uring_engine;
 
 struct uring_socket {
     struct net_socket base;
-    struct net_link todo;     /* in engine->todo: `wants` is to be staged */
+    struct net_link todo;     /* in engine->todo: `wants` is to be queued */
     struct net_link starved;  /* in engine->starved or sated: it waits until the user gives a chunk back */
     struct net_link timed;    /* in engine->timed: deadline_ns counts */
     struct net_link finished; /* in engine->finished: its last events are due */
@@ -60,7 +60,7 @@ struct uring_socket {
     uint32_t slot;
     uint32_t generation;
     uint32_t flags;
-    uint32_t wants;       /* requests to stage */
+    uint32_t wants;       /* requests to queue */
     uint32_t armed;       /* requests whose last completion is due; disjoint from wants */
     uint32_t chunk;       /* of its one-shot receive, armed or waiting in `starved`; or URING_CHUNK_NONE */
     uint32_t chunk_bytes; /* received into it */
@@ -234,7 +234,7 @@ static inline void uring_event_fill(struct net_event *event, enum net_event_kind
 
 /* uring.c */
 
-/* A blank submission entry; what is staged goes to the kernel early when the queue is full. NULL: the kernel takes
+/* A blank submission entry; what is queued goes to the kernel early when the queue is full. NULL: the kernel takes
  * nothing before completions are reaped. */
 struct io_uring_sqe *uring_sqe(struct uring_engine *engine);
 
@@ -248,10 +248,10 @@ void uring_socket_shutdown(struct net_socket *);
 void uring_socket_close(struct net_socket *, bool abort);
 /* When the socket is to be looked at again (uring_sockets_expire). */
 void uring_socket_set_deadline(struct uring_socket *socket, uint64_t deadline_ns);
-/* Marks a request for staging at the next poll. */
+/* Marks a request for the next poll. */
 void uring_socket_want(struct uring_socket *socket, enum uring_kind kind);
-/* Stages what sockets want, as far as the queue takes it. */
-void uring_sockets_stage(struct uring_engine *engine);
+/* Queues what sockets want, as far as the queue takes it. */
+void uring_sockets_enqueue(struct uring_engine *engine);
 /* Ends or retries what is past its deadline. */
 void uring_sockets_expire(struct uring_engine *engine);
 /* Handles one completion of a socket. Returns the number of events written, 0 or 1. */
@@ -351,7 +351,7 @@ int uring_memory_find(const struct uring_engine *engine, const void *data, size_
 /* uring/file.c */
 enum base_status uring_files_open(struct uring_engine *engine, uint32_t count);
 enum base_status uring_file_submit(struct net_engine *, struct net_file_op *);
-void uring_files_stage(struct uring_engine *engine);
+void uring_files_enqueue(struct uring_engine *engine);
 uint32_t uring_file_complete(struct uring_engine *engine, const struct io_uring_cqe *cqe, struct net_event *event);
 /* Ends an operation with an event. */
 void uring_file_finished(struct uring_engine *engine, struct uring_file *file, enum base_status status,

@@ -225,7 +225,7 @@ static void (*const uring_prepare[URING_SOCKET_KINDS])(struct uring_socket *, st
 };
 
 /* False when the queue is full: the rest stays wanted. */
-static bool uring_socket_stage(struct uring_socket *socket)
+static bool uring_socket_enqueue(struct uring_socket *socket)
 {
     struct uring_engine *engine = uring_engine_of(socket);
 
@@ -250,11 +250,11 @@ static bool uring_socket_stage(struct uring_socket *socket)
     return true;
 }
 
-void uring_sockets_stage(struct uring_engine *engine)
+void uring_sockets_enqueue(struct uring_engine *engine)
 {
     while (!net_list_empty(&engine->todo)) {
         struct uring_socket *socket = NET_LIST_ENTRY(engine->todo.next, struct uring_socket, todo);
-        if (!uring_socket_stage(socket))
+        if (!uring_socket_enqueue(socket))
             return;
         net_list_unlink(&socket->todo);
     }

@@ -1,12 +1,12 @@
 /* The io_uring engine: one ring per worker, owned by the thread that enables it.
  *
- * A turn. Submits only note what is wanted (`wants`, the todo lists). net_engine_poll stages the notes as submission
+ * A turn. Submits only note what is wanted (`wants`, the todo lists). net_engine_poll turns the notes into submission
  * entries, enters the kernel once - submitting, running its deferred task work and waiting in the same call - and turns
- * completions into events. With nothing staged and nothing announced by the kernel a poll that may not wait makes no
+ * completions into events. With nothing queued and nothing announced by the kernel a poll that may not wait makes no
  * system call at all.
  *
  * Requests. Every request carries kind, slot and generation. A socket has at most one request of a kind in flight; its
- * bit in `armed` is set when it is staged and cleared by its last completion, the one without IORING_CQE_F_MORE. So
+ * bit in `armed` is set when it is queued and cleared by its last completion, the one without IORING_CQE_F_MORE. So
  * `armed == 0` says that the kernel holds nothing of the socket, and only then is its record, its descriptor and its
  * slot in the ring's file table let go. A completion for a generation that is gone is counted and dropped; none is
  * expected.
@@ -62,8 +62,8 @@ static uint32_t uring_power_of_two(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* A refusal that will pass (completions to reap first, a signal, memory) is left to the next turn: what is staged stays
- * staged. Any other breaks the engine at the end of this turn; EBADR, too, though the kernel says it but once: it had
+/* A refusal that will pass (completions to reap first, a signal, memory) is left to the next turn: what is queued stays
+ * queued. Any other breaks the engine at the end of this turn; EBADR, too, though the kernel says it but once: it had
  * no memory to keep a completion. */
 static void uring_entered(struct uring_engine *engine, int result)
 {
@@ -72,7 +72,7 @@ static void uring_entered(struct uring_engine *engine, int result)
         engine->broken = -result;
 }
 
-/* Hands what is staged to the kernel. With SQPOLL its thread looks by itself, unless it fell asleep: only then there is
+/* Hands what is queued to the kernel. With SQPOLL its thread looks by itself, unless it fell asleep: only then there is
  * a system call, and only real ones are counted. A refusal (EBUSY) shows as a queue that stays full. */
 static void uring_submit(struct uring_engine *engine)
 {
@@ -241,7 +241,7 @@ static void uring_wake(struct net_engine *base)
 }
 
 /* A multishot poll: every write to the eventfd is a completion of its own. */
-static void uring_stage_wake(struct uring_engine *engine)
+static void uring_wake_enqueue(struct uring_engine *engine)
 {
     struct io_uring_sqe *sqe;
 
@@ -368,9 +368,9 @@ static uint32_t uring_poll(struct net_engine *base, struct net_event *events, ui
             left_ns = until_ns > base->now_ns ? until_ns - base->now_ns : 0;
         uring_sockets_expire(engine);
         engine->receiver->feed(engine);
-        uring_stage_wake(engine);
-        uring_sockets_stage(engine);
-        uring_files_stage(engine);
+        uring_wake_enqueue(engine);
+        uring_sockets_enqueue(engine);
+        uring_files_enqueue(engine);
         uring_enter(engine, uring_wait_limit(engine, left_ns));
         if (engine->broken != 0) {
             uring_break(engine);

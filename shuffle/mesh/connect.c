@@ -110,7 +110,7 @@ static void connection_open(struct mesh_connection *connection)
     BASE_ASSERT(connection->mesh->open_count <= connection->mesh->remote_count);
     BASE_ASSERT(mesh_peer_of(connection)->connection == connection);
     connect_on(connection->mesh);
-    mesh_send_stage(connection->mesh, connection->peer);
+    mesh_send_due(connection->mesh, connection->peer);
 }
 
 /* A caller is recognised: it gets our answer. NULL, or why not. */
@@ -170,7 +170,7 @@ static uint32_t proof_take(struct mesh_connection *connection, const struct net_
     if (proof->state == NET_PROOF_PROVED)
         base_state_enter(&connection->state, MESH_GREETING);
     if (connection->peer != MESH_NOBODY)
-        mesh_send_stage(connection->mesh, connection->peer);
+        mesh_send_due(connection->mesh, connection->peer);
     return taken;
 }
 
@@ -243,7 +243,7 @@ enum base_status mesh_connect_connected(struct mesh_connection *connection, cons
             proof_open(connection, NET_PROOF_CALLER);
         shuffle_preamble_fill(&mesh->config, connection->peer, &connection->own_greeting);
         if (start_receiving(connection) == BASE_OK)
-            mesh_send_stage(connection->mesh, connection->peer);
+            mesh_send_due(connection->mesh, connection->peer);
         return BASE_OK;
     }
     char address[64];

@@ -54,13 +54,13 @@ enum mesh_peer_kind { MESH_SELF, MESH_LOCAL, MESH_REMOTE };
 
 struct mesh_peer {
     enum mesh_peer_kind kind;
-    bool staged;                        /* is in the mesh's list of peers that may have something to start */
+    bool due;                           /* is in the mesh's list of peers that may have something to start */
     bool fin;                           /* the peer has sent its last byte, and it is not judged yet */
     uint64_t retry_ns;                  /* when to connect again, or UINT64_MAX */
     struct mesh_connection *connection; /* from GREETING (accepted: OPEN) on */
     struct shuffle_frame_queue out;     /* sealed; the first ones may be in flight */
     struct shuffle_inlet inlet;
-    TAILQ_ENTRY(mesh_peer) stage;
+    TAILQ_ENTRY(mesh_peer) due_link;
 };
 
 struct shuffle_mesh {
@@ -69,7 +69,7 @@ struct shuffle_mesh {
     struct mesh_peer *peers; /* P */
     uint64_t *sent_bytes;
     TAILQ_HEAD(, mesh_connection) connections;
-    TAILQ_HEAD(, mesh_peer) stage;
+    TAILQ_HEAD(, mesh_peer) due;
     struct mesh_connection *listener;
     uint32_t remote_count, open_count; /* connections wanted; there */
     uint32_t arrivals;                 /* open connections that have not said who they are */
@@ -130,7 +130,7 @@ uint64_t mesh_connect_deadline_ns(const struct shuffle_mesh *mesh);
 /* send.c */
 
 /* That peer may have something to start at the next kick. */
-void mesh_send_stage(struct shuffle_mesh *mesh, uint32_t worker);
+void mesh_send_due(struct shuffle_mesh *mesh, uint32_t worker);
 void mesh_send_out(struct mesh_connection *connection);
 enum base_status mesh_send_sent(struct mesh_connection *connection, const struct net_event *event,
                                 struct base_error *error);

@@ -13,7 +13,7 @@ enum base_status shuffle_mesh_attach(struct shuffle_mesh *mesh, struct shuffle_e
 void shuffle_mesh_detach(struct shuffle_mesh *mesh, struct shuffle_exchange *exchange);
 /* Queues a sealed frame; shuffle_frame_home is called when it is done with. */
 void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame);
-/* Starts what can be started of what was queued. Never fails: what is refused stays staged. */
+/* Starts what can be started of what was queued. Never fails: what is refused stays due. */
 void shuffle_mesh_kick(struct shuffle_mesh *mesh);
 
 #endif

@@ -87,7 +87,7 @@ enum base_status shuffle_mesh_open(const struct shuffle_mesh_config *config, str
         .kept_max = config->engine ? net_engine_chunk_count(config->engine) / 2 : 0,
     };
     TAILQ_INIT(&opened->connections);
-    TAILQ_INIT(&opened->stage);
+    TAILQ_INIT(&opened->due);
     opened->peers = calloc(config->workers, sizeof *opened->peers);
     opened->sent_bytes = calloc(config->workers, sizeof *opened->sent_bytes);
     opened->inlets.received_bytes = calloc(config->workers, sizeof *opened->inlets.received_bytes);

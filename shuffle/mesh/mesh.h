@@ -65,8 +65,8 @@ bool shuffle_mesh_connected(const struct shuffle_mesh *mesh);
 /* Every socket event of the engine (ACCEPTED, CONNECTED, RECEIVED, SENT, CLOSED). An error is the job's end: it names
  * the peer's node. */
 enum base_status shuffle_mesh_event(struct shuffle_mesh *mesh, const struct net_event *event, struct base_error *error);
-/* Once per turn: looks into mailboxes, retries rows a sink had no room for, checks deadlines, starts staged sends.
- * *worked is set true when something moved. */
+/* Once per turn: looks into mailboxes, retries rows a sink had no room for, checks deadlines, starts the sends that are
+ * due. *worked is set true when something moved. */
 enum base_status shuffle_mesh_turn(struct shuffle_mesh *mesh, bool *worked, struct base_error *error);
 /* Earliest deadline it waits for (engine time), or UINT64_MAX. */
 uint64_t shuffle_mesh_deadline_ns(const struct shuffle_mesh *mesh);

@@ -138,7 +138,7 @@ static enum base_status mailbox_empty(struct shuffle_mesh *mesh, uint32_t worker
         *worked = true;
         shuffle_frame_home(frame);
         if (peer->out.first)
-            mesh_send_stage(mesh, worker);
+            mesh_send_due(mesh, worker);
     }
     while ((frame = shuffle_mailroom_take(mesh->config.mailroom, at, from))) {
         *worked = true;

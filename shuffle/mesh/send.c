@@ -1,26 +1,26 @@
-/* Sending. A sealed frame is queued at its peer and the peer is staged; the kick starts what can be started: a send
+/* Sending. A sealed frame is queued at its peer and the peer is due; the kick starts what can be started: a send
  * over the connection (one on its way out at a time, all queued frames gathered into it), or posts into the neighbour's
- * mailbox. What an engine refuses stays staged for the next turn; what a full mailbox or a send in flight holds up goes
+ * mailbox. What an engine refuses stays due for the next turn; what a full mailbox or a send in flight holds up goes
  * on when that event comes. A frame goes home at its SENT, or out of the home queue of its mailbox. */
 #include "shuffle/mesh/internal.h"
 
 #include "base/assert.h"
 #include "shuffle/mesh/lanes.h"
 
-void mesh_send_stage(struct shuffle_mesh *mesh, uint32_t worker)
+void mesh_send_due(struct shuffle_mesh *mesh, uint32_t worker)
 {
     struct mesh_peer *peer = &mesh->peers[worker];
     BASE_ASSERT(worker < mesh->config.workers && peer->kind != MESH_SELF);
-    if (peer->staged)
+    if (peer->due)
         return;
-    peer->staged = true;
-    TAILQ_INSERT_TAIL(&mesh->stage, peer, stage);
+    peer->due = true;
+    TAILQ_INSERT_TAIL(&mesh->due, peer, due_link);
 }
 
 void shuffle_mesh_offer(struct shuffle_mesh *mesh, uint32_t worker)
 {
     BASE_ASSERT(mesh->config.raw && mesh->peers[worker].kind == MESH_REMOTE);
-    mesh_send_stage(mesh, worker);
+    mesh_send_due(mesh, worker);
 }
 
 void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame)
@@ -33,7 +33,7 @@ void shuffle_mesh_send(struct shuffle_mesh *mesh, struct shuffle_frame *frame)
     }
     frame->holder = SHUFFLE_FRAME_HOLDER_QUEUE;
     shuffle_frame_queue_put(&peer->out, frame);
-    mesh_send_stage(mesh, frame->destination);
+    mesh_send_due(mesh, frame->destination);
 }
 
 void mesh_send_drop(struct shuffle_mesh *mesh, uint32_t worker)
@@ -61,7 +61,7 @@ static struct mesh_send *send_next(struct mesh_connection *connection)
     return &connection->send[(connection->send_first + connection->send_count) % NET_SENDS_MAX];
 }
 
-/* Stages the next send, whose segments are filled in. False: refused for now. */
+/* Queues the next send, whose segments are filled in. False: refused for now. */
 static bool send_start(struct mesh_connection *connection, uint32_t segments, uint32_t frames)
 {
     BASE_ASSERT(!connection->going && connection->send_count < NET_SENDS_MAX);
@@ -155,7 +155,7 @@ static bool connection_start(struct mesh_connection *connection)
 static void linger_on(struct mesh_connection *connection)
 {
     if (!connection_start(connection)) {
-        mesh_send_stage(connection->mesh, connection->peer);
+        mesh_send_due(connection->mesh, connection->peer);
     } else if (connection->send_count == 0) {
         net_socket_shutdown(connection->socket);
         mesh_connection_close(connection, false);
@@ -206,7 +206,7 @@ static void send_on(struct mesh_connection *connection)
     case MESH_GREETING:
     case MESH_OPEN:
         if (!connection_start(connection) && connection->peer != MESH_NOBODY)
-            mesh_send_stage(connection->mesh, connection->peer);
+            mesh_send_due(connection->mesh, connection->peer);
         break;
     case MESH_LINGERING:
         linger_on(connection);
@@ -249,7 +249,7 @@ enum base_status mesh_send_sent(struct mesh_connection *connection, const struct
     return BASE_OK;
 }
 
-/* All that is staged. */
+/* ---- the kick ---- */
 
 static void post_frames(struct shuffle_mesh *mesh, uint32_t worker)
 {
@@ -273,16 +273,16 @@ void shuffle_mesh_kick(struct shuffle_mesh *mesh)
 {
     mesh->sends_refused = 0;
     struct mesh_peer *next;
-    for (struct mesh_peer *peer = TAILQ_FIRST(&mesh->stage); peer; peer = next) {
-        next = TAILQ_NEXT(peer, stage);
+    for (struct mesh_peer *peer = TAILQ_FIRST(&mesh->due); peer; peer = next) {
+        next = TAILQ_NEXT(peer, due_link);
         if (peer->kind == MESH_LOCAL)
             post_frames(mesh, (uint32_t)(peer - mesh->peers));
         else if (peer->connection && !connection_start(peer->connection)) {
             mesh->sends_refused++;
             continue;
         }
-        peer->staged = false;
-        TAILQ_REMOVE(&mesh->stage, peer, stage);
+        peer->due = false;
+        TAILQ_REMOVE(&mesh->due, peer, due_link);
     }
     /* Callers are no peers yet, but hear our proof. */
     struct mesh_connection *connection;

@@ -1,4 +1,4 @@
-/* One turn: reap completions, run commands, let the task take its slice; what it staged is submitted by the next poll,
+/* One turn: reap completions, run commands, let the task take its slice; what it queued is submitted by the next poll,
  * so there is one enter per turn.
  *
  * Blocking without missing anything: the worker blocks only in its engine's poll, and only after a turn in which
