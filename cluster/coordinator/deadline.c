@@ -16,7 +16,7 @@ static const uint64_t phase_limit_ns[CLUSTER_PHASE_COUNT] = {
     [CLUSTER_PHASE_PREPARE] = CLUSTER_PREPARE_NS,
     /* As long as the rows need: a key that all rows have, or a slow disk, keeps a worker busy for hours without a row
      * scanned or a byte sent, so no progress is no sign of a fault. What stops for good is seen otherwise: a dead node
-     * by its heart, a cut path by its connections; and the client, who sees the progress, can cancel. */
+     * by its heart, a broken path by its connections; and the client, who sees the progress, can cancel. */
     [CLUSTER_PHASE_SURVEY] = FOR_EVER,
     [CLUSTER_PHASE_BUILD] = FOR_EVER,
     [CLUSTER_PHASE_PROBE] = FOR_EVER,

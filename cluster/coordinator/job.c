@@ -505,10 +505,10 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
         job_on_failed(c, member, &message->failed.error);
         return;
     }
-    if (message->kind == CLUSTER_MESSAGE_CUT) {
+    if (message->kind == CLUSTER_MESSAGE_BROKEN) {
         if (job->phase.now != CLUSTER_PHASE_STAGE && job->phase.now != CLUSTER_PHASE_COMMIT &&
             job->phase.now != CLUSTER_PHASE_RELEASE) /* all rows have arrived */
-            job_on_failed(c, member, &message->cut.error);
+            job_on_failed(c, member, &message->broken.error);
         return;
     }
     if (job->phase.now == CLUSTER_PHASE_ABORT)

@@ -219,7 +219,7 @@ static void assign_local(struct coordinator_job *job, uint32_t side)
     BASE_ASSERT(at == job->morsel_count[side]); /* each has its node */
 }
 
-static enum base_status plan_cut(struct coordinator_job *job, uint32_t side, struct base_error *error)
+static enum base_status plan_divide(struct coordinator_job *job, uint32_t side, struct base_error *error)
 {
     const struct shuffle_relation *relation = &job->plan.side[side].relation;
     if (relation->placement == SHUFFLE_GENERATED && relation->generator.preload)
@@ -228,8 +228,8 @@ static enum base_status plan_cut(struct coordinator_job *job, uint32_t side, str
     /* Looked at before they are made: a slip in --morsel-bytes must not take all memory. */
     const bool far_too_many = join_plan_relation_bytes(relation) / morsel_bytes > 2 * (uint64_t)CLUSTER_MORSELS_MAX;
     const enum base_status status = far_too_many ? BASE_OK
-                                                 : shuffle_relation_cut(relation, morsel_bytes, &job->morsel[side],
-                                                                        &job->morsel_count[side], error);
+                                                 : shuffle_relation_divide(relation, morsel_bytes, &job->morsel[side],
+                                                                           &job->morsel_count[side], error);
     if (status != BASE_OK)
         return status;
     if (far_too_many || job->morsel_count[side] > CLUSTER_MORSELS_MAX)
@@ -289,7 +289,7 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
     job->planned = true;
     status = plan_place(c, job, error);
     for (uint32_t side = 0; side < sides && status == BASE_OK; side++)
-        status = plan_cut(job, side, error);
+        status = plan_divide(job, side, error);
     return status;
 }
 

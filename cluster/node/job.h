@@ -62,7 +62,7 @@ void node_job_resolved(struct node_job *job);
 /* The coordinator is gone, or this process ends: the job is aborted, in its own time. */
 void node_job_abandon(struct node_job *job);
 void node_job_progress(struct node_job *job);
-/* Asks whether the way to another node is cut; then the job has failed. */
+/* Asks whether the path to another node is broken; then the job has failed. */
 void node_job_look(struct node_job *job, struct cluster_path_watch *watch);
 bool node_job_idle(const struct node_job *job);
 void node_job_close(struct node_job *job);

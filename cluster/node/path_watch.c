@@ -18,7 +18,7 @@ enum { PATH_BUFFER_BYTES = 64 << 10 };
 struct cluster_path_watch {
     int fd;
     uint32_t sequence; /* of the dump asked for last: the rest of one that was given up is not taken for it */
-    uint64_t suspect;  /* cookie of a connection that looked cut the last time; 0: none */
+    uint64_t suspect;  /* cookie of a connection that looked broken the last time; 0: none */
     uint64_t suspected_ns;
     _Alignas(struct nlmsghdr) uint8_t buffer[PATH_BUFFER_BYTES];
 };
@@ -26,9 +26,9 @@ struct cluster_path_watch {
 struct path_search {
     const struct net_address *own, *others;
     uint32_t own_count, others_count;
-    struct cluster_path_sum *sum; /* NULL: cuts are looked for */
+    struct cluster_path_sum *sum; /* NULL: broken paths are looked for */
     uint64_t suspect;             /* known from before: preferred to others */
-    uint64_t found;               /* cookie of a connection that looks cut; 0: none */
+    uint64_t found;               /* cookie of a connection that looks broken; 0: none */
     struct net_address peer;      /* of found */
 };
 
@@ -93,7 +93,7 @@ static bool path_watch_among(const struct net_address *address, const struct net
 
 /* Data or window probes that were repeated without an answer, and nothing else acknowledged meanwhile. A receiver that
  * keeps its window closed answers every probe: the kernel then counts none, however long ago the last answer was. */
-static bool seems_cut(const struct tcp_info *info)
+static bool seems_broken(const struct tcp_info *info)
 {
     const bool data = info->tcpi_unacked > 0 && info->tcpi_retransmits >= CLUSTER_PATH_REPEATS_MIN;
     const bool probes = info->tcpi_probes >= CLUSTER_PATH_REPEATS_MIN;
@@ -132,7 +132,7 @@ static void watch_look_at(struct path_search *search, const struct nlmsghdr *hea
         const size_t step = base_align_up(attribute.nla_len, NLA_ALIGNTO);
         at += step < (size_t)(end - at) ? step : (size_t)(end - at);
     }
-    if (!search->sum && !seems_cut(&info))
+    if (!search->sum && !seems_broken(&info))
         return;
     const struct net_address from = diag_address(message->idiag_family, message->id.idiag_src, message->id.idiag_sport);
     const struct net_address to = diag_address(message->idiag_family, message->id.idiag_dst, message->id.idiag_dport);
@@ -200,7 +200,7 @@ static enum base_status path_watch_dump(struct cluster_path_watch *watch, uint8_
 
 enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const struct net_address *own,
                                          uint32_t own_count, const struct net_address *others, uint32_t others_count,
-                                         bool *cut, struct net_address *peer, struct base_error *error)
+                                         bool *broken, struct net_address *peer, struct base_error *error)
 {
     struct path_search search = {
         .own = own, .own_count = own_count, .others = others, .others_count = others_count, .suspect = watch->suspect};
@@ -212,8 +212,8 @@ enum base_status cluster_path_watch_look(struct cluster_path_watch *watch, const
     if (search.found != watch->suspect)
         watch->suspected_ns = now_ns;
     watch->suspect = search.found;
-    *cut = search.found != 0 && now_ns - watch->suspected_ns >= CLUSTER_PATH_CONFIRM_NS;
-    if (*cut)
+    *broken = search.found != 0 && now_ns - watch->suspected_ns >= CLUSTER_PATH_CONFIRM_NS;
+    if (*broken)
         *peer = search.peer;
     return BASE_OK;
 }

@@ -1,4 +1,4 @@
-/* What the kernel tells of a job's connections: paths that are cut, and retransmits while the network is measured. */
+/* What the kernel tells of a job's connections: broken paths, and retransmits while the network is measured. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -68,25 +68,26 @@ void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
 {
     if (!job->looking)
         return;
-    bool cut;
+    bool broken;
     struct net_address peer;
     struct base_error error;
     const enum base_status status = cluster_path_watch_look(watch, cluster_crew_addresses(job->crew), job->workers,
-                                                            job->address, job->address_count, &cut, &peer, &error);
+                                                            job->address, job->address_count, &broken, &peer, &error);
     if (status != BASE_OK) {
         base_log_debug("%s", error.text);
         return;
     }
-    if (!cut)
+    if (!broken)
         return;
     char text[64];
     net_address_format(&peer, text);
     job->running = job->looking = false;
-    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CUT};
-    base_error_set(&message.cut.error, BASE_TIMEOUT,
-                   "the path to node %s is cut: %s acknowledged nothing for %d ms though both nodes are alive; look at "
-                   "cables, switches and packet filters between them",
-                   node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
-    base_log_warn("job %" PRIu64 ": %s", job->id, message.cut.error.text);
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_BROKEN};
+    base_error_set(
+        &message.broken.error, BASE_TIMEOUT,
+        "the path to node %s is broken: %s acknowledged nothing for %d ms though both nodes are alive; look at "
+        "cables, switches and packet filters between them",
+        node_at(job, &peer), text, CLUSTER_PATH_SILENCE_MS);
+    base_log_warn("job %" PRIu64 ": %s", job->id, message.broken.error.text);
     node_job_say(job, &message);
 }

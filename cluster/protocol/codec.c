@@ -294,7 +294,7 @@ static void *put_body(struct wire_scratch *scratch, const struct cluster_message
     case CLUSTER_MESSAGE_REFUSED:
     case CLUSTER_MESSAGE_ANSWER:
     case CLUSTER_MESSAGE_FAILED:
-    case CLUSTER_MESSAGE_CUT:
+    case CLUSTER_MESSAGE_BROKEN:
         return wire_put_error(scratch, &message->answer.error);
     case CLUSTER_MESSAGE_FAULT:
         return put_fault(scratch, &message->fault);
@@ -468,7 +468,7 @@ static void get_message(struct wire_reader *reader, const Wire__Envelope *envelo
     case CLUSTER_MESSAGE_REFUSED:
     case CLUSTER_MESSAGE_ANSWER:
     case CLUSTER_MESSAGE_FAILED:
-    case CLUSTER_MESSAGE_CUT:
+    case CLUSTER_MESSAGE_BROKEN:
         /* They share their form in the union of either struct. */
         wire_get_error(reader, envelope->refused, &message->answer.error);
         if (message->kind != CLUSTER_MESSAGE_ANSWER && !base_status_is_failure(message->answer.error.status))

@@ -40,7 +40,7 @@ struct cluster_link {
     uint64_t part_since_ns;    /* since when a message is there in part; 0: none is */
     uint64_t out_bytes;
     struct link_out *out_first, **out_last;
-    uint8_t *in; /* [in_begin, in_end) is received and not yet cut into messages */
+    uint8_t *in; /* [in_begin, in_end) is received and not yet parsed into messages */
     size_t in_begin, in_end, in_room;
 };
 

@@ -91,7 +91,7 @@ enum base_status cluster_message_too_large(const struct cluster_message *message
     case CLUSTER_MESSAGE_LEND:
         return base_error_set(error, BASE_TOO_LARGE,
                               "a list of the input's morsels (%s) takes %.1f MiB, but a control message holds at most "
-                              "%g MiB: cut the input into larger ones with --morsel-bytes",
+                              "%g MiB: divide the input into larger ones with --morsel-bytes",
                               cluster_message_name(message->kind), mib, mib_max);
     default:
         return base_error_set(error, BASE_TOO_LARGE,

@@ -9,7 +9,7 @@
  * REFUSED, and the connection ends.
  *
  * A node gets the orders RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND, HALT, STAGE, COMMIT, PUBLISH, RELEASE. It says
- * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, CUT (a failure of
+ * RESOLVED, STEP, SURVEYED, LOW, FAULT, NODE_PROGRESS, STAGED, COMMITTED, PUBLISHED, FAILED, BROKEN (a failure of
  * connections, which does not matter to a job whose rows have all arrived), CLOSED. All carry the job's number.
  *
  * A job that measures the network has MEASURE -> MEASURED for each of its steps; its client gets SCHEDULE, then a
@@ -83,7 +83,7 @@ bool cluster_name_good(const char *name);
     X(MEASURED)                                                                                                        \
     X(SCHEDULE)                                                                                                        \
     X(MEASUREMENT)                                                                                                     \
-    X(CUT)                                                                                                             \
+    X(BROKEN)                                                                                                          \
     X(FAULT)                                                                                                           \
     X(HALT)                                                                                                            \
     X(STAGE)                                                                                                           \
@@ -303,7 +303,7 @@ struct cluster_jobs {
     struct cluster_job_entry *entry; /* newest last */
 };
 
-struct cluster_answer { /* also REFUSED, FAILED and CUT */
+struct cluster_answer { /* also REFUSED, FAILED and BROKEN */
     struct base_error error;
 };
 
@@ -431,7 +431,7 @@ struct cluster_message {
     union {
         struct cluster_hello hello;
         struct cluster_welcome welcome;
-        struct cluster_answer refused, failed, cut, answer;
+        struct cluster_answer refused, failed, broken, answer;
         struct cluster_beat beat;
         struct cluster_submit submit;
         struct cluster_progress progress;

@@ -1,10 +1,10 @@
 /* The sending end of an exchange: rows of a batch go into the open frames of their lanes. The receiving end is inlet.c:
- * it cuts frames and rows out of what arrives.
+ * it parses frames and rows from what arrives.
  *
- * Two ways in. Rows that stand complete in memory (an image of fixed width) are copied by a loop with a constant size
- * for the usual small rows, over all lanes alike; own rows are not copied: their addresses are collected in a second
- * pass and offered to the sink where they lie. Small rows of fixed width that lie in columns are first made into such
- * an image. Other rows are encoded one by one, own rows into a frame of their own.
+ * Two kinds of rows. Those that stand complete in memory (an image of fixed width) are copied by a loop with a constant
+ * size for the usual small rows, over all lanes alike; own rows are not copied: their addresses are collected in a
+ * second pass and offered to the sink where they lie. Small rows of fixed width that lie in columns are first made into
+ * such an image. Other rows are encoded one by one, own rows into a frame of their own.
  *
  * Own rows wait in `own` while the sink is busy. Append does not return BASE_OK before they are taken, so they may
  * point into the batch. */

@@ -1,6 +1,6 @@
 /* An exchange: one all-to-all movement of rows by key; this is one worker's end of it. Outgoing lanes collect rows in
- * frames (lane.h). What arrives is cut into frames and rows by the mesh's inlets (inlet.h), which check it against the
- * exchange's incoming lanes (sequence, length, end-of-stream totals per source, with verify every payload byte) and
+ * frames (lane.h). What arrives is parsed into frames and rows by the mesh's inlets (inlet.h), which check it against
+ * the exchange's incoming lanes (sequence, length, end-of-stream totals per source, with verify every payload byte) and
  * give the rows to the exchange's sink.
  *
  * Memory: frames come from a pool of lanes * frames_per_lane; a lane takes its first frame with its first row. A lane

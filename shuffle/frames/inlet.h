@@ -1,4 +1,4 @@
-/* An inlet: where one peer's bytes come in. It cuts frames and rows out of a stream of pieces (received chunks, or
+/* An inlet: where one peer's bytes come in. It parses frames and rows from a stream of pieces (received chunks, or
  * whole frames from a neighbour's mailbox), checks them and offers the rows to their exchange's sink. Internal to the
  * mesh, of which it knows nothing. */
 #ifndef MILLRACE_SHUFFLE_FRAMES_INLET_H
@@ -38,13 +38,13 @@ struct shuffle_inlet {
     uint32_t peer;
     enum shuffle_inlet_state state;
     bool stalled; /* it waits, and is counted among those that do */
-    bool failed;  /* an error was returned: nothing is cut any more */
+    bool failed;  /* an error was returned: nothing is parsed any more */
 
-    struct shuffle_piece piece; /* being cut; data NULL: none */
+    struct shuffle_piece piece; /* being parsed; data NULL: none */
     uint32_t piece_at;
     struct shuffle_piece *queue, **queue_end; /* behind it */
 
-    struct shuffle_frame_header header; /* of the frame being cut */
+    struct shuffle_frame_header header; /* of the frame being parsed */
     uint32_t header_bytes;              /* of it that are there */
     struct shuffle_exchange *exchange;
     uint32_t payload_left, rows_left;
@@ -67,7 +67,8 @@ struct shuffle_inlet {
 void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_inlets *shared, uint32_t peer);
 /* Makes room for a cut row ahead of need. */
 enum base_status shuffle_inlet_reserve(struct shuffle_inlet *inlet, uint32_t row_bytes, struct base_error *error);
-/* Takes over a piece and cuts as far as the sink goes along. Errors name the peer. BASE_OK also when it has to wait. */
+/* Takes over a piece and parses as far as the sink goes along. Errors name the peer. BASE_OK also when it has to wait.
+ */
 enum base_status shuffle_inlet_push(struct shuffle_inlet *inlet, const struct shuffle_piece *piece,
                                     struct base_error *error);
 /* Goes on after waiting. */

@@ -235,7 +235,7 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
 
 /* ---- morsels ---- */
 
-/* Bytes (or generated rows) of one morsel: fixed-width rows are not cut. */
+/* Bytes (or generated rows) of one morsel: fixed-width rows are never divided. */
 static enum base_status morsel_step(const struct shuffle_relation *relation, uint64_t morsel_bytes, uint64_t *step,
                                     struct base_error *error)
 {
@@ -259,7 +259,7 @@ static uint64_t morsel_step_of_file(const struct shuffle_file *file, uint64_t st
     return file->packing == SHUFFLE_PACKING_NONE ? step : base_max_u64(file->bytes, 1);
 }
 
-static void cut_piece(uint32_t file, uint64_t size, uint64_t step, struct shuffle_morsel *morsels, uint64_t *count)
+static void divide_bytes(uint32_t file, uint64_t size, uint64_t step, struct shuffle_morsel *morsels, uint64_t *count)
 {
     for (uint64_t begin = 0; begin < size; begin += base_min_u64(step, size - begin)) {
         morsels[*count] = (struct shuffle_morsel){
@@ -268,8 +268,8 @@ static void cut_piece(uint32_t file, uint64_t size, uint64_t step, struct shuffl
     }
 }
 
-enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, uint64_t morsel_bytes,
-                                      struct shuffle_morsel **morsels, uint64_t *count, struct base_error *error)
+enum base_status shuffle_relation_divide(const struct shuffle_relation *relation, uint64_t morsel_bytes,
+                                         struct shuffle_morsel **morsels, uint64_t *count, struct base_error *error)
 {
     uint64_t step;
     const enum base_status status = morsel_step(relation, morsel_bytes, &step, error);
@@ -287,13 +287,13 @@ enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, u
         return base_error_set(error, BASE_NO_MEMORY,
                               "no memory for %" PRIu64 " morsels of %" PRIu64 " bytes: choose larger morsels", wanted,
                               morsel_bytes);
-    uint64_t cut = 0;
+    uint64_t divided = 0;
     if (generated)
-        cut_piece(0, relation->generator.rows, step, made, &cut);
+        divide_bytes(0, relation->generator.rows, step, made, &divided);
     for (uint32_t i = 0; i < relation->file_count; i++)
-        cut_piece(i, relation->file[i].bytes, morsel_step_of_file(&relation->file[i], step), made, &cut);
+        divide_bytes(i, relation->file[i].bytes, morsel_step_of_file(&relation->file[i], step), made, &divided);
     *morsels = made;
-    *count = cut;
+    *count = divided;
     return BASE_OK;
 }
 

@@ -92,8 +92,8 @@ struct shuffle_morsel {
 /* Cuts the relation into morsels of about morsel_bytes (fixed-width: whole rows). *morsels is malloc'ed. quote_open and
  * line are right only for each file's first morsel until a survey has filled them in. An empty relation has 0 morsels.
  */
-enum base_status shuffle_relation_cut(const struct shuffle_relation *relation, uint64_t morsel_bytes,
-                                      struct shuffle_morsel **morsels, uint64_t *count, struct base_error *error);
+enum base_status shuffle_relation_divide(const struct shuffle_relation *relation, uint64_t morsel_bytes,
+                                         struct shuffle_morsel **morsels, uint64_t *count, struct base_error *error);
 
 /* Does the scan need a survey first (a CSV file of several morsels)? */
 bool shuffle_relation_needs_survey(const struct shuffle_relation *relation, uint64_t morsel_bytes);

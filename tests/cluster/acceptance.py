@@ -70,10 +70,10 @@ def fault_groups(lab, full):
             cases += [("an idle node stopped", faults.idle_node_stopped), ("a client killed", faults.client_killed),
                       ("jobs in a queue", faults.jobs_queue)]
         if via == "netns":
-            cases += [("a connection refused", faults.connection_refused), ("no way to a node", faults.way_unreachable),
-                      ("a way that is cut", faults.way_cut), ("a link down", faults.link_down),
-                      ("a path cut behind a closed window, uring", faults.path_cut_behind_a_closed_window, "uring"),
-                      ("a path cut behind a closed window, epoll", faults.path_cut_behind_a_closed_window, "epoll"),
+            cases += [("a connection refused", faults.connection_refused), ("no path to a node", faults.path_unreachable),
+                      ("a path that breaks", faults.path_broken), ("a link down", faults.link_down),
+                      ("a path that breaks while a window is closed, uring", faults.path_broken_at_a_closed_window, "uring"),
+                      ("a path that breaks while a window is closed, epoll", faults.path_broken_at_a_closed_window, "epoll"),
                       ("a flap when a job ends", faults.flap_at_the_end),
                       ("connections reset", faults.connections_reset)]
         lab.group("f-" + via, "faults via " + via, cases, nodes=3, via=via)

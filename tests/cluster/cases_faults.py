@@ -354,7 +354,7 @@ def connection_refused(cluster):
     cases_input.runs(cluster)
 
 
-def way_unreachable(cluster):
+def path_unreachable(cluster):
     """n1 and n2 cannot reach each other; both reach the coordinator."""
     baseline = Baseline(cluster)
     for kind in ("prohibit", "blackhole"):
@@ -371,7 +371,7 @@ def way_unreachable(cluster):
         cases_input.runs(cluster)
 
 
-def way_cut(cluster):
+def path_broken(cluster):
     """The same in the middle of a job."""
     baseline = Baseline(cluster)
     job, folder = start_endless(cluster, "shuffle")
@@ -388,8 +388,8 @@ def way_cut(cluster):
     cases_input.runs(cluster)
 
 
-class Cut:
-    """Cuts the paths of these pairs of nodes, both ways, as nearly at once as processes start; repair() undoes it."""
+class Break:
+    """Breaks the paths of these pairs of nodes, both ways, as nearly at once as processes start; repair() undoes it."""
 
     def __init__(self, cluster, pairs):
         self.name, self.there = cluster.name, collections.defaultdict(list)
@@ -407,7 +407,7 @@ class Cut:
             process.communicate(lines)
             expect(process.returncode == 0, "ip -batch:", lines)
 
-    def cut(self):
+    def apply(self):
         self.change("add")
 
     def repair(self):
@@ -426,18 +426,18 @@ def busiest(cluster, seconds=0.5):
     return max(names, key=lambda name: ticks(name) - before[name])
 
 
-def path_cut_behind_a_closed_window(cluster, engine):
+def path_broken_at_a_closed_window(cluster, engine):
     """All rows have one key, so one worker is busy and the others wait to send to it. Nothing is unacknowledged then: only
-    window probes without an answer tell that the path is cut."""
+    window probes without an answer tell that the path is broken."""
     baseline = Baseline(cluster)
     job = cluster.start("join", "--left", "gen:rows=400,row=16,keys=one", "--right", "gen:rows=4M,row=500,keys=one", "--on",
                         "key=key", "--select", "left.key,right.payload", "--engine", engine)
     await_phase(cluster, job, "probing")
     busy = busiest(cluster)
     other = "n1" if busy != "n1" else "n2"
-    paths = Cut(cluster, [(busy, other)])
+    paths = Break(cluster, [(busy, other)])
     since = time.monotonic()
-    paths.cut()
+    paths.apply()
     try:
         report = fails(cluster, job, since, [busy], within=20.0)
         expect(other in report["error"], other, "is not named:", report["error"])
@@ -448,17 +448,17 @@ def path_cut_behind_a_closed_window(cluster, engine):
 
 
 def flap_at_the_end(cluster):
-    """All paths are cut for a while, beginning when a job is about to end: that job ends, whatever it was doing, and the
+    """All paths break for a while, beginning when a job is about to end: that job ends, whatever it was doing, and the
     next one is right. Connections of the job before, which the kernel goes on to close, are nothing to it."""
     words = ["shuffle", "--in", "gen:rows=3M,row=64", "--by", "key"]
     usual = min(cluster.job(*words)["seconds"] for _ in range(3))
     names = ["n%d" % (i + 1) for i in range(cluster.nodes)]
-    paths = Cut(cluster, [(a, b) for a in names for b in names if a < b])
+    paths = Break(cluster, [(a, b) for a in names for b in names if a < b])
     ends = collections.Counter()
     for before_end in (0.08, 0.05, 0.03, 0.01):
         job = cluster.start(*words)
         time.sleep(max(0, usual - before_end))
-        paths.cut()
+        paths.apply()
         time.sleep(3.5)
         paths.repair()
         ends[job.process.wait(timeout=30 * cluster.lab.patience)] += 1

@@ -18,7 +18,7 @@ OWN = re.compile(
     r"|cluster_(bisect|decision|limit|measure|message|phase|work)\w*$"
     r"|base_(assert_failed|state_(begin|enter)|build_(id|protocol)|error_\w+|status_\w+|random_(seed|next|below))$"
     r"|join_plan_\w+$"
-    r"|shuffle_(publish_name|rejects_merge|survey_apply|schema_\w+|relation_(cut|free|needs_survey|parse))$"
+    r"|shuffle_(publish_name|rejects_merge|survey_apply|schema_\w+|relation_(divide|free|needs_survey|parse))$"
     r"|net_address_format$"
 )
 

@@ -228,7 +228,7 @@ enum base_status harness_scan(struct harness *harness, const struct shuffle_rela
                                                .rejects = how->rejects};
     struct shuffle_morsel *morsels;
     uint64_t count;
-    enum base_status status = shuffle_relation_cut(relation, how->morsel_bytes, &morsels, &count, error);
+    enum base_status status = shuffle_relation_divide(relation, how->morsel_bytes, &morsels, &count, error);
     if (status != BASE_OK)
         return status;
     if (shuffle_relation_needs_survey(relation, how->morsel_bytes))

@@ -127,8 +127,8 @@ static enum base_status sim_cut(struct sim_cluster *cluster, struct base_error *
 {
     enum base_status status = BASE_OK;
     for (uint32_t side = 0; side < cluster->plan.sides && status == BASE_OK; side++)
-        status = shuffle_relation_cut(&cluster->plan.side[side].relation, cluster->plan.settings.morsel_bytes,
-                                      &cluster->morsel[side], &cluster->morsels[side], error);
+        status = shuffle_relation_divide(&cluster->plan.side[side].relation, cluster->plan.settings.morsel_bytes,
+                                         &cluster->morsel[side], &cluster->morsels[side], error);
     return status;
 }
 

@@ -153,15 +153,15 @@ static void a_cut_path_fails_those_who_wait(void **state)
     struct rig *rig = scene_rig();
     scene_open(rig, 9, 4);
     struct rig_client *client = scene_stand_still(rig, CLUSTER_MESSAGE_LEND);
-    struct cluster_message cut = {.kind = CLUSTER_MESSAGE_CUT, .job = client->job};
-    base_error_set(&cut.cut.error, BASE_TIMEOUT, "the path to node n3 is cut");
-    rig_node_say(rig, 0, &cut);
+    struct cluster_message broken = {.kind = CLUSTER_MESSAGE_BROKEN, .job = client->job};
+    base_error_set(&broken.broken.error, BASE_TIMEOUT, "the path to node n3 is broken");
+    rig_node_say(rig, 0, &broken);
     assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_TIMEOUT);
-    scene_says(client, "node n1: the path to node n3 is cut");
+    scene_says(client, "node n1: the path to node n3 is broken");
     rig_close(rig);
 }
 
-/* All rows have arrived: a path that is cut now is nothing to the job, least of all a failure to publish. */
+/* All rows have arrived: a path that breaks now is nothing to the job, least of all a failure to publish. */
 static void a_cut_path_is_nothing_to_a_job_that_ends(void **state)
 {
     (void)state;
@@ -171,9 +171,9 @@ static void a_cut_path_is_nothing_to_a_job_that_ends(void **state)
         struct rig *rig = scene_rig();
         scene_open(rig, 500 + i, 4);
         struct rig_client *client = scene_stand_still(rig, late[i]);
-        struct cluster_message cut = {.kind = CLUSTER_MESSAGE_CUT, .job = client->job};
-        base_error_set(&cut.cut.error, BASE_TIMEOUT, "the path to node n3 is cut");
-        rig_node_say(rig, 0, &cut);
+        struct cluster_message broken = {.kind = CLUSTER_MESSAGE_BROKEN, .job = client->job};
+        base_error_set(&broken.broken.error, BASE_TIMEOUT, "the path to node n3 is broken");
+        rig_node_say(rig, 0, &broken);
         rig_run(rig, 10 * BASE_NS_PER_MS);
         assert_false(client->reported);
         rig->node[2].mute[late[i]] = false;

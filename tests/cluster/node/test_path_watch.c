@@ -1,4 +1,4 @@
-/* A cut path and a busy receiver look alike to a sender; only the first is one. */
+/* A broken path and a busy receiver look alike to a sender; only the first is one. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,57 +19,58 @@
 
 #define AWAIT_NS (60 * BASE_NS_PER_S)
 
-struct way {
+struct path {
     int sender, receiver, listener;
     struct net_address listening;
 };
 
-static void make_way(struct way *way)
+static void make_path(struct path *path)
 {
     struct net_address any;
     struct base_error error;
     assert_int_equal(net_address_parse("127.0.0.1:0", &any, &error), BASE_OK);
-    assert_int_equal(net_listen(&any, 1, &way->listener, &way->listening, &error), BASE_OK);
-    way->sender = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(connect(way->sender, &way->listening.any, way->listening.bytes), 0);
-    way->receiver = accept(way->listener, NULL, NULL);
-    assert_true(way->receiver >= 0);
+    assert_int_equal(net_listen(&any, 1, &path->listener, &path->listening, &error), BASE_OK);
+    path->sender = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(connect(path->sender, &path->listening.any, path->listening.bytes), 0);
+    path->receiver = accept(path->listener, NULL, NULL);
+    assert_true(path->receiver >= 0);
 }
 
-static void close_way(struct way *way)
+static void close_path(struct path *path)
 {
     const struct linger reset = {1, 0};
-    setsockopt(way->sender, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    close(way->sender);
-    close(way->receiver);
-    close(way->listener);
+    setsockopt(path->sender, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    close(path->sender);
+    close(path->receiver);
+    close(path->listener);
 }
 
 /* Nothing that arrives at this socket is seen by TCP: nothing is acknowledged. */
-static void cut_way(int receiver)
+static void break_path(int receiver)
 {
     struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
     const struct sock_fprog program = {.len = 1, .filter = &drop};
     assert_int_equal(setsockopt(receiver, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), 0);
 }
 
-static bool look(struct cluster_path_watch *watch, const struct way *way, bool as_own, struct net_address *peer)
+static bool look(struct cluster_path_watch *watch, const struct path *path, bool as_own, struct net_address *peer)
 {
-    bool cut = false;
+    bool broken = false;
     struct base_error error;
     const enum base_status status =
-        as_own ? cluster_path_watch_look(watch, &way->listening, 1, NULL, 0, &cut, peer, &error)
-               : cluster_path_watch_look(watch, NULL, 0, &way->listening, 1, &cut, peer, &error);
+        as_own ? cluster_path_watch_look(watch, &path->listening, 1, NULL, 0, &broken, peer, &error)
+               : cluster_path_watch_look(watch, NULL, 0, &path->listening, 1, &broken, peer, &error);
     if (status != BASE_OK)
         fail_msg("%s", error.text);
-    return cut;
+    return broken;
 }
 
-/* Looks until the connection is found to be cut; only a hang meets the limit. */
-static void await_cut(struct cluster_path_watch *watch, const struct way *way, bool as_own, struct net_address *peer)
+/* Looks until the connection is found to be broken; only a hang meets the limit. */
+static void await_broken(struct cluster_path_watch *watch, const struct path *path, bool as_own,
+                         struct net_address *peer)
 {
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
-    while (!look(watch, way, as_own, peer)) {
+    while (!look(watch, path, as_own, peer)) {
         assert_true(base_clock_now_ns() < limit_ns);
         usleep(20000);
     }
@@ -83,7 +84,7 @@ static struct tcp_info info_of(int fd)
     return info;
 }
 
-/* Until the sender has repeated data in vain, and for as long as it takes to call a path cut. */
+/* Until the sender has repeated data in vain, and for as long as it takes to call a path broken. */
 static void await_repeats(int sender)
 {
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
@@ -115,22 +116,22 @@ static void test_cut(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way way;
+    struct path path;
     struct net_address peer;
-    make_way(&way);
-    assert_int_equal(send(way.sender, "x", 1, 0), 1);
-    assert_false(look(watch, &way, false, &peer));
-    cut_way(way.receiver);
+    make_path(&path);
+    assert_int_equal(send(path.sender, "x", 1, 0), 1);
+    assert_false(look(watch, &path, false, &peer));
+    break_path(path.receiver);
     const uint64_t begin_ns = base_clock_now_ns();
-    assert_int_equal(send(way.sender, "x", 1, 0), 1);
-    await_cut(watch, &way, false, &peer);
+    assert_int_equal(send(path.sender, "x", 1, 0), 1);
+    await_broken(watch, &path, false, &peer);
     assert_true(base_clock_now_ns() - begin_ns >= CLUSTER_PATH_CONFIRM_NS);
-    assert_true(info_of(way.sender).tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS);
+    assert_true(info_of(path.sender).tcpi_last_ack_recv >= CLUSTER_PATH_SILENCE_MS);
     char expected[64], found[64];
-    net_address_format(&way.listening, expected);
+    net_address_format(&path.listening, expected);
     net_address_format(&peer, found);
     assert_string_equal(expected, found);
-    close_way(&way);
+    close_path(&path);
     cluster_path_watch_close(watch);
 }
 
@@ -139,20 +140,20 @@ static void test_strangers(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way way, other;
+    struct path path, other;
     struct net_address peer;
-    make_way(&way);
-    make_way(&other);
-    cut_way(way.receiver);
-    assert_int_equal(send(way.sender, "x", 1, 0), 1);
-    await_repeats(way.sender);
+    make_path(&path);
+    make_path(&other);
+    break_path(path.receiver);
+    assert_int_equal(send(path.sender, "x", 1, 0), 1);
+    await_repeats(path.sender);
     for (int i = 0; i < 10; i++) {
         assert_false(look(watch, &other, false, &peer));
         usleep(50000);
     }
-    await_cut(watch, &way, true, &peer);
-    close_way(&way);
-    close_way(&other);
+    await_broken(watch, &path, true, &peer);
+    close_path(&path);
+    close_path(&other);
     cluster_path_watch_close(watch);
 }
 
@@ -161,37 +162,37 @@ static void test_busy_receiver(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way way;
+    struct path path;
     struct net_address peer;
-    make_way(&way);
-    fill_window(way.sender);
+    make_path(&path);
+    fill_window(path.sender);
     for (int i = 0; i < 30; i++) {
-        assert_false(look(watch, &way, false, &peer));
+        assert_false(look(watch, &path, false, &peer));
         usleep(100000);
     }
-    close_way(&way);
+    close_path(&path);
     cluster_path_watch_close(watch);
 }
 
-/* The path is cut after the receiver closed its window: nothing is unacknowledged, only probes are not answered. */
+/* The path breaks after the receiver closed its window: nothing is unacknowledged, only probes are not answered. */
 static void test_cut_behind_a_closed_window(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way way;
+    struct path path;
     struct net_address peer;
-    make_way(&way);
-    fill_window(way.sender);
+    make_path(&path);
+    fill_window(path.sender);
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
-    while (info_of(way.sender).tcpi_unacked > 0 || info_of(way.sender).tcpi_backoff == 0) { /* a probe was answered */
+    while (info_of(path.sender).tcpi_unacked > 0 || info_of(path.sender).tcpi_backoff == 0) { /* a probe was answered */
         assert_true(base_clock_now_ns() < limit_ns);
         usleep(10000);
     }
-    assert_false(look(watch, &way, false, &peer));
-    cut_way(way.receiver);
-    await_cut(watch, &way, false, &peer);
-    assert_int_equal(info_of(way.sender).tcpi_unacked, 0);
-    close_way(&way);
+    assert_false(look(watch, &path, false, &peer));
+    break_path(path.receiver);
+    await_broken(watch, &path, false, &peer);
+    assert_int_equal(info_of(path.sender).tcpi_unacked, 0);
+    close_path(&path);
     cluster_path_watch_close(watch);
 }
 
@@ -201,18 +202,18 @@ static void test_connections_that_are_closing(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way ours, theirs; /* who closed: FIN_WAIT1, CLOSE_WAIT */
+    struct path ours, theirs; /* who closed: FIN_WAIT1, CLOSE_WAIT */
     struct net_address peer;
-    make_way(&ours);
-    make_way(&theirs);
-    cut_way(ours.receiver);
+    make_path(&ours);
+    make_path(&theirs);
+    break_path(ours.receiver);
     assert_int_equal(shutdown(theirs.receiver, SHUT_WR), 0);
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
     while (info_of(theirs.sender).tcpi_state != TCP_CLOSE_WAIT) {
         assert_true(base_clock_now_ns() < limit_ns);
         usleep(1000);
     }
-    cut_way(theirs.receiver);
+    break_path(theirs.receiver);
     assert_int_equal(send(ours.sender, "x", 1, 0), 1);
     assert_int_equal(shutdown(ours.sender, SHUT_WR), 0);
     assert_int_equal(send(theirs.sender, "x", 1, 0), 1);
@@ -223,8 +224,8 @@ static void test_connections_that_are_closing(void **state)
         assert_false(look(watch, &theirs, false, &peer));
         usleep(50000);
     }
-    close_way(&ours);
-    close_way(&theirs);
+    close_path(&ours);
+    close_path(&theirs);
     cluster_path_watch_close(watch);
 }
 
@@ -234,19 +235,19 @@ static void test_sum_leaves_out_what_is_closing(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
-    struct way way;
+    struct path path;
     struct cluster_path_sum sum = {0};
     struct base_error error;
-    make_way(&way);
-    assert_int_equal(cluster_path_watch_sum(watch, &way.listening, 1, NULL, 0, &sum, &error), BASE_OK);
+    make_path(&path);
+    assert_int_equal(cluster_path_watch_sum(watch, &path.listening, 1, NULL, 0, &sum, &error), BASE_OK);
     assert_true(sum.mtu > 0);
-    assert_int_equal(shutdown(way.receiver, SHUT_WR), 0); /* its other end is in CLOSE_WAIT */
+    assert_int_equal(shutdown(path.receiver, SHUT_WR), 0); /* its other end is in CLOSE_WAIT */
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
     do {
         assert_true(base_clock_now_ns() < limit_ns);
-        assert_int_equal(cluster_path_watch_sum(watch, &way.listening, 1, NULL, 0, &sum, &error), BASE_OK);
+        assert_int_equal(cluster_path_watch_sum(watch, &path.listening, 1, NULL, 0, &sum, &error), BASE_OK);
     } while (sum.mtu > 0);
-    close_way(&way);
+    close_path(&path);
     cluster_path_watch_close(watch);
 }
 

@@ -344,7 +344,7 @@ void message_sample(enum cluster_message_kind kind, struct cluster_message *mess
         break;
     case CLUSTER_MESSAGE_REFUSED:
     case CLUSTER_MESSAGE_FAILED:
-    case CLUSTER_MESSAGE_CUT:
+    case CLUSTER_MESSAGE_BROKEN:
     case CLUSTER_MESSAGE_ANSWER:
         base_error_set(&message->answer.error, BASE_NO_SPACE, "no space in /data");
         break;

@@ -481,7 +481,7 @@ static void test_fixed_files(void **state)
     assert_int_equal(relation.format, SHUFFLE_FORMAT_FIXED);
     struct shuffle_morsel *morsels;
     uint64_t count;
-    assert_ok(shuffle_relation_cut(&relation, 7, &morsels, &count, &error));
+    assert_ok(shuffle_relation_divide(&relation, 7, &morsels, &count, &error));
     assert_int_equal(count, 2);
     assert_int_equal(morsels[1].begin, 6);
     assert_int_equal(morsels[1].end, 12);
@@ -494,7 +494,7 @@ static void test_fixed_files(void **state)
     shuffle_relation_free(&relation);
 }
 
-static void test_cut(void **state)
+static void test_divide(void **state)
 {
     (void)state;
     struct base_error error = {0};
@@ -502,7 +502,7 @@ static void test_cut(void **state)
     struct shuffle_relation relation = {.format = SHUFFLE_FORMAT_CSV, .file_count = 3, .file = files};
     struct shuffle_morsel *morsels;
     uint64_t count;
-    assert_ok(shuffle_relation_cut(&relation, 4, &morsels, &count, &error));
+    assert_ok(shuffle_relation_divide(&relation, 4, &morsels, &count, &error));
     assert_int_equal(count, 4);
     static const uint64_t expected[][3] = {{0, 0, 4}, {0, 4, 8}, {0, 8, 10}, {2, 0, 4}};
     for (uint64_t i = 0; i < count; i++) {
@@ -516,13 +516,13 @@ static void test_cut(void **state)
     assert_false(shuffle_relation_needs_survey(&relation, 10));
     free(morsels);
     struct shuffle_relation generated = {.placement = SHUFFLE_GENERATED, .generator = {.rows = 10, .row_bytes = 16}};
-    assert_ok(shuffle_relation_cut(&generated, 64, &morsels, &count, &error));
+    assert_ok(shuffle_relation_divide(&generated, 64, &morsels, &count, &error));
     assert_int_equal(count, 3);
     assert_int_equal(morsels[2].begin, 8);
     assert_int_equal(morsels[2].end, 10);
     free(morsels);
     generated.generator.rows = 0;
-    assert_ok(shuffle_relation_cut(&generated, 64, &morsels, &count, &error));
+    assert_ok(shuffle_relation_divide(&generated, 64, &morsels, &count, &error));
     assert_int_equal(count, 0);
     free(morsels);
 }
@@ -566,7 +566,7 @@ int main(void)
         WITH_FILES(test_formats_that_are_csv),
         WITH_FILES(test_one_line_end_without_header),
         WITH_FILES(test_fixed_files),
-        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_divide),
         cmocka_unit_test(test_survey_apply),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
