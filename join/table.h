@@ -4,7 +4,7 @@
  * row store blocks. Insert touches one random cache line, compares nothing, and a duplicate costs no more than any
  * other row. A probe prefetches heads, then first entries, then compares. The directory doubles when it is more than
  * full (entries > heads) and the budget allows it; rows do not move, their hashes are computed again from the rows,
- * batch by batch. Small rows are copied behind their entry's next pointer; rows of at least JOIN_TABLE_REFERENCE_BYTES
+ * batch by batch. Small rows are copied after their entry's next pointer; rows of at least JOIN_TABLE_REFERENCE_BYTES
  * are referenced where they lie when pinned, else copied. */
 #ifndef MILLRACE_JOIN_TABLE_H
 #define MILLRACE_JOIN_TABLE_H

@@ -35,7 +35,7 @@ struct join_table {
     uint64_t copied_bytes; /* of rows copied into the row store */
     uint64_t grow_above;   /* rows that the directory takes before it wants to be larger */
     uint8_t *at, *limit;   /* free part of the current block */
-    uint32_t entry_bytes;  /* of every entry: row behind the link word, never a reference. 0: entries differ */
+    uint32_t entry_bytes;  /* of every entry: row after the link word, never a reference. 0: entries differ */
     uint32_t block_count, block_capacity, block_current;
     struct join_block *block;
     uint64_t block_bytes;                        /* of all blocks */
@@ -64,8 +64,8 @@ static inline uint8_t *join_link_entry(uint64_t link)
 
 static inline const uint8_t *join_entry_row(const uint8_t *entry)
 {
-    const uint8_t *behind = entry + JOIN_ENTRY_HEAD_BYTES;
-    return base_load_u64(entry) & JOIN_LINK_REFERENCE ? (const uint8_t *)(uintptr_t)base_load_u64(behind) : behind;
+    const uint8_t *after = entry + JOIN_ENTRY_HEAD_BYTES;
+    return base_load_u64(entry) & JOIN_LINK_REFERENCE ? (const uint8_t *)(uintptr_t)base_load_u64(after) : after;
 }
 
 #endif

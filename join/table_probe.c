@@ -1,7 +1,7 @@
 /* The probing half of the hash table.
  *
  * A probe row costs two or more cache misses that depend on each other: head, first entry, and for some the entries
- * behind it. A single row waits for each; so rows are taken in groups of up to PROBE_GROUP and every step is made for
+ * after it. A single row waits for each; so rows are taken in groups of up to PROBE_GROUP and every step is made for
  * the whole group before the next: prefetch the heads (of the group after this one too), read heads and prefetch first
  * entries, then in rounds compare and go one entry further. The filter in each link word drops most rows before they
  * touch an entry that is not theirs.
@@ -15,7 +15,7 @@
  *
  * Duplicates. How many entries a used head reaches on average is estimated when the table is sealed; where each row
  * finds many, fewer rows fill the arrays, and each gets a larger share of the buffer. Rows inserted one after the other
- * lie one behind the other, newest first in the chain: the walk of a single long chain runs backwards through memory,
+ * lie one after the other, newest first in the chain: the walk of a single long chain runs backwards through memory,
  * which the CPU's own prefetcher follows. */
 #include "base/assert.h"
 #include "join/table_internal.h"

@@ -1,6 +1,6 @@
 /* The building half of the hash table.
  *
- * Shape. A directory of link words (table_internal.h) and a row store: blocks of pages in which entries lie one behind
+ * Shape. A directory of link words (table_internal.h) and a row store: blocks of pages in which entries lie one after
  * the other in the order they came, each a link word and the row (or the row's address). An insert reads and writes one
  * random cache line, the head, which was prefetched INSERT_AHEAD rows before; everything else it touches is sequential.
  * It compares nothing, so a key that comes a million times costs no more than a million keys.

@@ -13,7 +13,7 @@
  * Input at fault (FAULT) is no failure yet. The cause may lie before it, in a morsel that another worker has: a stray
  * quote turns inside and outside round for all that follows. So this worker goes on with earlier morsels and with what
  * it receives, but never ends its pass, and nobody can seal; once told to halt it says when nothing earlier is left.
- * Who gives the orders then fails the job with the earliest fault.
+ * The coordinator then fails the job with the earliest fault.
  *
  * A failure is reported once, then the mesh is aborted at once so that no more rows reach a sink; the task then waits
  * to be closed. */

@@ -83,7 +83,7 @@ void join_task_survey(struct join_task *task);  /* -> SURVEYED (both sides that 
 void join_task_connect(struct join_task *task); /* -> CONNECTED */
 void join_task_start(struct join_task *task,
                      uint32_t pass); /* 0 -> SEALED; the last pass -> FINISHED (output durable) */
-/* Scans nothing behind the limits of the queues, and waits for nothing -> HALTED, when all before is scanned. */
+/* Scans nothing after the limits of the queues, and waits for nothing -> HALTED, when all before is scanned. */
 void join_task_halt(struct join_task *task);
 /* Of which side and morsel the FAULT is that is being reported. */
 void join_task_fault(const struct join_task *task, uint32_t *side, uint64_t *morsel);

@@ -9,7 +9,7 @@
 #include "base/memory/memory.h"
 #include "base/text/size.h"
 
-/* used is the sum of holders at rest; while a draw is under way on another thread the two may differ. The budget is
+/* used is the sum of holders at rest; while another thread draws the two may differ. The budget is
  * enforced on used alone. */
 struct base_governor {
     uint64_t budget_bytes;

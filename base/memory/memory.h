@@ -1,4 +1,4 @@
-/* The memory governor, and the ways memory is taken from it: pages, arenas and pools.
+/* The memory governor, and what memory is taken from it as: pages, arenas and pools.
  *
  * A node has one governor; its budget is `--memory`. Every large buffer (frames, chunks, tables, row stores, scan and
  * sink buffers) is drawn from it under the name of its holder, so that a report can say who holds what and an error can
@@ -94,7 +94,7 @@ void *base_pool_take(struct base_pool *pool);
 void base_pool_give(struct base_pool *pool, void *buffer);
 size_t base_pool_buffer_bytes(const struct base_pool *pool);
 /* The slabs so far, for those who register memory: a slab keeps its number and place until the pool closes, and new
- * ones come behind. */
+ * ones come after. */
 uint32_t base_pool_slabs(const struct base_pool *pool);
 void *base_pool_slab(const struct base_pool *pool, uint32_t index, size_t *bytes);
 uint32_t base_pool_taken(const struct base_pool *pool);

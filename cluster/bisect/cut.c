@@ -21,7 +21,7 @@ static void turn_round(const struct cluster_bisect_plan *plan, uint8_t *half)
         half[i] ^= flip;
 }
 
-/* The cut behind `half` when subsets of size nodes / 2 are listed in order; false: there is none. */
+/* The cut after `half` when subsets of size nodes / 2 are listed in order; false: there is none. */
 static bool next_subset(uint8_t *half, uint32_t nodes)
 {
     uint32_t ones = 0, i = nodes;

@@ -14,7 +14,7 @@ struct bisect_link {
     double send, receive;
 };
 
-/* Reads "500mbit": a number with kbit, mbit, gbit or tbit (powers of 1000) behind it. */
+/* Reads "500mbit": a number with kbit, mbit, gbit or tbit (powers of 1000) after it. */
 bool bisect_rate_parse(const char *text, double *bits_per_second);
 /* 1234567890 -> "1.235 Gbit/s". text has BISECT_RATE_BYTES. */
 void bisect_rate_format(double bits_per_second, char *text);

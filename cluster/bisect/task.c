@@ -34,7 +34,7 @@ enum {
 struct bisect_block {
     uint32_t magic;
     uint32_t step;
-    uint32_t bytes;    /* of payload behind this; 0: END */
+    uint32_t bytes;    /* of payload after this; 0: END */
     uint32_t reserved; /* 0 */
     uint64_t position; /* payload of this stream in this step before this block */
 };
@@ -341,7 +341,7 @@ static void step_begin(struct bisect_task *task)
         join_flow(task, order->receive[i], false);
     for (uint32_t i = 0; i < order->send_count; i++)
         join_flow(task, order->send[i], true);
-    /* Beginning behind oneself, so that not all begin with the same receiver. */
+    /* Beginning after oneself, so that not all begin with the same receiver. */
     for (uint32_t i = 1; i < workers; i++) {
         const uint32_t worker = (task->config.worker + i) % workers;
         if (task->peer[worker].sending)

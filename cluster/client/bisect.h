@@ -5,7 +5,7 @@
 #include "cluster/client/client.h"
 #include "cluster/options/args.h"
 
-/* Makes the file that --html names, which had better fail now than when all is measured. */
+/* Makes the file that --html names, so that it fails now rather than after all is measured. */
 bool bisect_client_ready(const struct cluster_client_args *args, struct base_error *error);
 /* Runs the command; returns what the program exits with. With --json exactly one object goes to standard output,
  * whatever happens. */

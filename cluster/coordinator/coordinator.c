@@ -147,7 +147,7 @@ static struct coordinator_node *node_add(struct cluster_coordinator *c, const ch
     return node;
 }
 
-/* Names that are gone are forgotten when they would be in the way of new ones. */
+/* Names that are gone are forgotten when new ones need their place. */
 static void forget_missing(struct cluster_coordinator *c)
 {
     uint32_t kept = 0;
@@ -326,7 +326,7 @@ static void on_hello(struct cluster_coordinator *c, uint64_t peer, struct cluste
     BASE_ASSERT(hello->protocol == base_build_protocol()); /* the codec lets no other in */
     struct coordinator_node *known = node_by_peer(c, peer);
     if (known) {
-        coordinator_lose_node(c, known, "it said hello twice on one connection");
+        coordinator_lose_node(c, known, "it sent hello twice on one connection");
         return;
     }
     if (is_client(c, peer)) {
@@ -351,7 +351,7 @@ static void heartbeat_message(struct cluster_coordinator *c, struct coordinator_
 {
     char how[160];
     if (message->kind != CLUSTER_MESSAGE_BEAT) {
-        snprintf(how, sizeof how, "it said %s on its heartbeat connection", cluster_message_name(message->kind));
+        snprintf(how, sizeof how, "it sent %s on its heartbeat connection", cluster_message_name(message->kind));
         coordinator_lose_node(c, node, how);
         return;
     }
@@ -401,7 +401,7 @@ static void on_lost(struct cluster_coordinator *c, uint64_t peer, const struct b
     coordinator_lose_node(c, node, how);
 }
 
-/* Whoever waits for that message must not wait for ever. */
+/* The peer that waits for that message must not wait for ever. */
 static void on_unsent(struct cluster_coordinator *c, const struct cluster_event *event)
 {
     BASE_ASSERT(base_status_is_failure(event->error.status));

@@ -22,7 +22,7 @@ static const uint64_t phase_limit_ns[CLUSTER_PHASE_COUNT] = {
     [CLUSTER_PHASE_PROBE] = FOR_EVER,
     /* As long as its client asked for, step by step; can be cancelled as well. */
     [CLUSTER_PHASE_MEASURE] = FOR_EVER,
-    /* What was written is on its way to the disk already; names and a small file remain. */
+    /* What was written is being written to the disk already; names and a small file remain. */
     [CLUSTER_PHASE_STAGE] = CLUSTER_COMMIT_NS,
     /* Cannot be cancelled. */
     [CLUSTER_PHASE_COMMIT] = CLUSTER_COMMIT_NS,
@@ -37,7 +37,7 @@ bool coordinator_is_ending(const struct coordinator_job *job)
     return job->phase.now == CLUSTER_PHASE_ABORT || job->phase.now == CLUSTER_PHASE_RELEASE;
 }
 
-/* Who stops the coordinator does not wait for slow nodes. */
+/* A coordinator that stops does not wait for slow nodes. */
 static uint64_t release_limit_ns(const struct cluster_coordinator *c)
 {
     return c->stopping ? CLUSTER_REPORT_NS : CLUSTER_RELEASE_NS;

@@ -1,11 +1,11 @@
 /* Input that cannot be read. A fault in one morsel may be no more than the consequence of one that lies before it:
- * behind a stray quote every reader takes inside for outside. So the first fault does not end the job. Every node is
- * told to HALT at it, goes on with what it was lent before it, and tells of what it finds there; when all have halted,
- * the job fails with the earliest fault. Morsels are lent in their order, so what lies before a fault has been lent
- * already.
+ * after a stray quote every reader takes inside for outside. So the first fault does not end the job. Every node gets
+ * the order to HALT at it, goes on with what it was lent before it, and reports what it finds there; when all have
+ * halted, the job fails with the earliest fault. Morsels are lent in their order, so what lies before a fault has been
+ * lent already.
  *
- * Whatever else ends the job meanwhile (a lost node, a full memory) ends it with the fault; only a cancel is told as
- * what it is. */
+ * Whatever else ends the job meanwhile (a lost node, a full memory) ends it with the fault; only a cancel is reported
+ * as what it is. */
 #include "base/assert.h"
 #include "cluster/coordinator/internal.h"
 

@@ -1,4 +1,4 @@
-/* A job's way through the cluster.
+/* The phases of a job.
  *
  *   queued -> RESOLVE -> PREPARE -> [SURVEY ->] CONNECT -> BUILD -> [PROBE ->] [STAGE -> COMMIT ->] RELEASE -> done
  *   any of them -> ABORT -> done
@@ -11,11 +11,11 @@
  * coordinator/deadline.c. Those without one can be left for ABORT at once, by a lost node, a failure or a cancel.
  *
  * Messages carry the job's number; those of another job are dropped, so two jobs cannot mix. A node forgets a job when
- * it says CLOSED, and is only told of the next after all nodes have said so.
+ * it says CLOSED, and gets the next only after all nodes have said so.
  *
- * Which error is told. A fault is felt by others as broken connections, sometimes before we hear of the fault itself or
- * see that a node has died. So an error is replaced by one of a better rank (base/status.h) that comes while aborting,
- * and aborting waits COORDINATOR_ECHO_NS for one as long as no cause is known. */
+ * Which error is reported. A fault is felt by others as broken connections, sometimes before we hear of the fault
+ * itself or see that a node has died. So an error is replaced by one of a better rank (base/status.h) that comes while
+ * aborting, and aborting waits COORDINATOR_ECHO_NS for one as long as no cause is known. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -240,7 +240,7 @@ static void tell_phase(struct cluster_coordinator *c, uint32_t node)
     }
 }
 
-/* The one way into a phase. */
+/* Every phase is entered here. */
 static void job_enter(struct cluster_coordinator *c, enum cluster_phase phase)
 {
     struct coordinator_job *job = c->run;
@@ -534,7 +534,7 @@ void coordinator_job_message(struct cluster_coordinator *c, struct coordinator_n
     } else if (message->kind == CLUSTER_MESSAGE_STEP) {
         on_step(c, member, &message->step);
     } else {
-        coordinator_fail(c, BASE_PROTOCOL, "node %s said %s while %s", node->hello.name,
+        coordinator_fail(c, BASE_PROTOCOL, "node %s sent %s while %s", node->hello.name,
                          cluster_message_name(message->kind), cluster_phase_words(job->phase.now));
     }
 }

@@ -86,7 +86,7 @@ static enum cluster_limit limit_cpu(const struct cluster_report *report, const s
     const struct cluster_node_report *busiest;
     const double ratio = busiest_ratio(report, &busiest);
     if (report->node_count > 1 && ratio > LIMIT_SKEW_RATIO) {
-        snprintf(text, text_bytes, "%s had %.1f times the work of the mean node: many rows share few keys",
+        snprintf(text, text_bytes, "%s did %.1f times the work of the mean node: many rows share few keys",
                  busiest->name, ratio);
         return CLUSTER_LIMIT_SKEW;
     }

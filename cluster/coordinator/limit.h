@@ -1,4 +1,4 @@
-/* The cost model behind "what held this job back": from what each node's workers did with their time to one resource
+/* The cost model of "what held this job back": from what each node's workers did with their time to one resource
  * and a sentence. Pure. */
 #ifndef MILLRACE_CLUSTER_COORDINATOR_LIMIT_H
 #define MILLRACE_CLUSTER_COORDINATOR_LIMIT_H

@@ -73,7 +73,7 @@ static enum base_status measure_check_nodes(const struct cluster_crew *crew, con
 {
     for (uint32_t i = 0; i < count; i++)
         if (node[i] >= crew->plan.node_count || crew->plan.node[node[i]].first == crew->first_worker)
-            return base_error_set(error, BASE_PROTOCOL, "told to measure the way to a node that is none");
+            return base_error_set(error, BASE_PROTOCOL, "ordered to measure the path to a node that does not exist");
     return BASE_OK;
 }
 
@@ -81,9 +81,9 @@ static enum base_status check_order(const struct cluster_crew *crew, const struc
                                     struct base_error *error)
 {
     if (crew->plan.kind != JOIN_JOB_BISECT)
-        return base_error_set(error, BASE_PROTOCOL, "told to measure in a job that does not");
+        return base_error_set(error, BASE_PROTOCOL, "ordered to measure in a job that does not");
     if (crew->measuring) /* workers still use the order that runs */
-        return base_error_set(error, BASE_PROTOCOL, "told to measure step %u while step %u runs", order->step,
+        return base_error_set(error, BASE_PROTOCOL, "ordered to measure step %u while step %u runs", order->step,
                               crew->measure.step);
     const enum base_status status = measure_check_nodes(crew, order->send, order->send_count, error);
     return status == BASE_OK ? measure_check_nodes(crew, order->receive, order->receive_count, error) : status;

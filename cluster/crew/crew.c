@@ -393,7 +393,7 @@ enum base_status cluster_crew_halt(struct cluster_crew *crew, uint32_t side, uin
     if (status != BASE_OK)
         return status;
     if (side >= CREW_SIDES || !crew->queue[side])
-        return base_error_set(error, BASE_INVALID, "told to halt on a side that this job does not have");
+        return base_error_set(error, BASE_INVALID, "ordered to halt on a side that this job does not have");
     shuffle_morsel_queue_limit(crew->queue[side], morsel);
     crew_post_all(crew, crew_command_halt);
     return BASE_OK;

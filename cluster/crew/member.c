@@ -278,7 +278,7 @@ static enum base_status member_open_join(struct crew_member *member, struct base
     return status;
 }
 
-/* Who gives a node a card's queues wants them used: what is chosen for a job has zero-copy receive with them. */
+/* A node that was given a card's queues uses them: what is chosen for a job has zero-copy receive with them. */
 static uint32_t member_features(const struct cluster_crew *crew)
 {
     const uint32_t chosen = crew->chosen.features;
@@ -425,9 +425,8 @@ void crew_command_quit(struct shuffle_worker *worker, void *argument)
 
 /* ---- its life ---- */
 
-/* What the job taught about this node's ways. */
-/* How full chunks were is not told by engines whose pieces are not whole chunks; whether the kernel copies is not told
- * by connections that were forbidden to give zero-copy up. */
+/* Keeps what the job showed of this node's paths. Engines whose pieces are not whole chunks do not show how full chunks
+ * are; connections that may not give zero-copy up do not show whether the kernel copies. */
 static void member_learn(const struct crew_member *member)
 {
     const struct net_counters *counters = &member->report.sum.counters;

@@ -94,7 +94,7 @@ static void step_queues(const struct doctor_facts *facts, const struct doctor_ca
         strcat(words, " ntuple on");
     if (*words)
         add_step(path, "ethtool -K %s%s", card->name, words);
-    if (card->xdp) /* it stands in the way of splitting */
+    if (card->xdp) /* it prevents splitting */
         add_step(path, "ip link set %s xdp off", card->name);
     const bool threshold = card->split_threshold_known && card->split_threshold_bytes != 0;
     if (card->data_split != DOCTOR_SWITCH_ON || threshold)

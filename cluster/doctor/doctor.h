@@ -83,7 +83,7 @@ enum doctor_switch { DOCTOR_SWITCH_UNKNOWN, DOCTOR_SWITCH_OFF, DOCTOR_SWITCH_FIX
 struct doctor_card {
     char name[16];
     uint32_t index;
-    bool up, loopback, physical;    /* physical: a device stands behind it, be it a virtual machine's */
+    bool up, loopback, physical;    /* physical: a device is below it, be it a virtual machine's */
     char kind[DOCTOR_WORD_BYTES];   /* "veth", "bridge"; "" for others */
     char driver[DOCTOR_WORD_BYTES]; /* "mlx5_core", "" when it has none */
     char qdisc[DOCTOR_WORD_BYTES];

@@ -133,7 +133,7 @@ static void gather_memory(struct doctor_facts *facts)
     snprintf(facts->huge_transparent, sizeof facts->huge_transparent, "%.31s", text);
 }
 
-/* Control groups: a quota holds for all groups below, so the smallest on the way up counts. */
+/* Control groups: a quota holds for all groups below, so the smallest up to the root counts. */
 
 static void lower_quota(struct doctor_facts *facts, double quota, double period)
 {

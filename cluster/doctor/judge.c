@@ -1,4 +1,4 @@
-/* From facts to findings: what stands in the way, what it costs, what to type. Pure: nothing here asks the machine.
+/* From facts to findings: what is missing, what it costs, what to type. Pure: nothing here asks the machine.
  *
  * NEEDED is for what keeps Millrace from running as it should: io_uring that is there but not given, a limit that fails
  * jobs. ADVISED is for what only costs time. What nobody can change by a command (an old kernel) comes without one. */
@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "cluster/doctor/internal.h"
 
-/* What a worker may want of locked memory: its ring, its buffer rings, and zero-copy sends under way. */
+/* What a worker may want of locked memory: its ring, its buffer rings, and zero-copy sends in flight. */
 #define LOCKED_BYTES_PER_WORKER (UINT64_C(8) << 20)
 /* Sockets to every worker of a cluster of some size, and files. */
 enum { FILES_NEEDED = 1024, FILES_ADVISED = 16384 };
@@ -265,7 +265,7 @@ static void judge_memory(const struct doctor_facts *facts, struct doctor_finding
                     "vm.max_map_count is %s: large jobs may run out of mappings", maps);
     if (facts->numa.count > 1 && strcmp(facts->sysctl[DOCTOR_SYSCTL_NUMA_BALANCING], "1") == 0)
         doctor_find(findings, DOCTOR_SEVERITY_ADVISED, "NUMA balancing", "sysctl -w kernel.numa_balancing=0",
-                    "the kernel moves pages between NUMA nodes behind pinned workers");
+                    "the kernel moves the pages of pinned workers between NUMA nodes");
 }
 
 void doctor_judge(const struct doctor_facts *facts, struct doctor_findings *findings)

@@ -1,6 +1,6 @@
 /* Orders come in the coordinator's sequence (RESOLVE, PREPARE, SURVEY, CONNECT, START, LEND..., STAGE, COMMIT,
  * PUBLISH, RELEASE) and each is passed on at once; what the crew answers is passed back. RELEASE may come at any time.
- * Whatever fails on the way is told as FAILED, and then this node only waits for RELEASE.
+ * Whatever fails meanwhile is reported as FAILED, and then this node only waits for RELEASE.
  *
  * Output. Attempts are made under the job's name. They are removed when the job is released as aborted, or abandoned
  * before it was staged. Once staged, they are durable and the coordinator may have decided to keep them: then only its
@@ -43,7 +43,7 @@ static enum base_status on_stage(struct node_job *job, const struct cluster_stag
 {
     job->looking = false; /* all nodes have finished */
     if (!job->finished)
-        return base_error_set(error, BASE_PROTOCOL, "told to sync an output that is not finished");
+        return base_error_set(error, BASE_PROTOCOL, "ordered to sync an output that is not finished");
     const enum base_status status = node_output_stage(&job->outputs, job->id, stage->text, error);
     if (status == BASE_OK)
         say_simple(job, CLUSTER_MESSAGE_STAGED, job->id);
@@ -93,8 +93,8 @@ static enum base_status on_resolve(struct node_job *job, uint64_t id, struct clu
                                    struct base_error *error)
 {
     if (job->id)
-        return base_error_set(error, BASE_PROTOCOL, "told of job %" PRIu64 " while job %" PRIu64 " is not over", id,
-                              job->id);
+        return base_error_set(error, BASE_PROTOCOL,
+                              "got an order for job %" PRIu64 " while job %" PRIu64 " is not over", id, job->id);
     BASE_ASSERT(!job->prepared && !job->releasing && !job->resolve && !job->node); /* all of the one before is gone */
     job->id = id;
     struct cluster_resolved found = {.relation_count = 0};
@@ -172,7 +172,7 @@ static enum base_status keep_plan(struct node_job *job, const struct cluster_pre
 static enum base_status on_prepare(struct node_job *job, struct cluster_prepare *prepare, struct base_error *error)
 {
     if (job->prepared || job->node)
-        return base_error_set(error, BASE_PROTOCOL, "told twice to prepare");
+        return base_error_set(error, BASE_PROTOCOL, "ordered twice to prepare");
     enum base_status status = keep_plan(job, prepare, error);
     for (uint32_t side = 0; side < job->sides && status == BASE_OK; side++)
         status = node_resolve_recall(&job->found.relation[side], &prepare->plan->side[side].relation, error);
@@ -445,7 +445,7 @@ void node_job_progress(struct node_job *job)
 static enum base_status job_start(struct node_job *job, const struct cluster_start *order, struct base_error *error)
 {
     if (order->pass >= job->sides)
-        return base_error_set(error, BASE_PROTOCOL, "told to start pass %u of %u", order->pass + 1, job->sides);
+        return base_error_set(error, BASE_PROTOCOL, "ordered to start pass %u of %u", order->pass + 1, job->sides);
     enum base_status status = on_lend(job, &order->lend, error);
     if (status == BASE_OK)
         status = cluster_crew_start(job->crew, order->pass, error);

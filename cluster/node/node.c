@@ -207,7 +207,7 @@ static void node_message(struct node *node, struct cluster_message *message)
     else if (message->kind == CLUSTER_MESSAGE_WELCOME && !node->welcomed)
         node_welcomed(node);
     else if (!node->welcomed || message->kind == CLUSTER_MESSAGE_WELCOME) {
-        base_error_set(&error, BASE_PROTOCOL, "the coordinator said %s out of turn",
+        base_error_set(&error, BASE_PROTOCOL, "the coordinator sent %s out of turn",
                        cluster_message_name(message->kind));
         node_disconnect(node, &error);
     } else if (node_job_order(&node->job, message, &error) != BASE_OK) {

@@ -93,7 +93,7 @@ enum base_status node_output_stage(struct node_outputs *outputs, uint64_t job, c
 {
     struct node_output *output = output_find(outputs, job);
     if (!output)
-        return base_error_set(error, BASE_PROTOCOL, "told to sync the output of a job without output");
+        return base_error_set(error, BASE_PROTOCOL, "ordered to sync the output of a job without output");
     const struct shuffle_publication publication = publication_of(output);
     BASE_ASSERT(!output->retry_ns); /* nothing that is to be removed becomes durable */
     const enum base_status status = shuffle_publish_stage(&publication, text, error);

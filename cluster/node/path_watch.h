@@ -21,7 +21,7 @@ struct cluster_path_watch;
 /* A connection whose peer acknowledged nothing for this long, though data or a probe was sent so often, seems broken.
  */
 enum { CLUSTER_PATH_SILENCE_MS = 1000, CLUSTER_PATH_REPEATS_MIN = 2 };
-/* It is broken when it seems so for this long: the answer to the last repetition may be under way. */
+/* It is broken when it seems so for this long: the answer to the last repetition may still come. */
 #define CLUSTER_PATH_CONFIRM_NS (150 * BASE_NS_PER_MS)
 
 /* BASE_UNSUPPORTED, BASE_DENIED where the kernel does not tell; broken paths are then detected only when TCP detects

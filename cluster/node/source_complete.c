@@ -151,8 +151,8 @@ static enum base_status source_compare(const struct folder *folder, json_int_t p
                               folder->path, folder->file_count - folder->parts_taken);
     if (folder->bytes_taken != (uint64_t)bytes)
         return base_error_set(error, BASE_IO,
-                              "the result %s was changed: its parts have %" PRIu64
-                              " bytes, and had %lld when its " MARKER_NAME " was written; " ADVICE,
+                              "the result %s was changed: its parts have %" PRIu64 " bytes, but its " MARKER_NAME
+                              " counts %lld; " ADVICE,
                               folder->path, folder->bytes_taken, (long long)bytes);
     return BASE_OK;
 }

@@ -127,7 +127,7 @@ static enum base_status check_output(struct client_reader *reader)
                               "--into=table keeps rows in memory, --out writes them: choose one of them");
     if (format && !submit->out)
         return base_error_set(reader->error, BASE_INVALID,
-                              "--output-format says how --out=DIR writes: add --out, or leave it away");
+                              "--output-format says how --out=DIR writes: add --out, or omit --output-format");
     if (!submit->out)
         return BASE_OK;
     if (!format)

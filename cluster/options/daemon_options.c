@@ -105,7 +105,7 @@ static const struct option_row coordinator_rows[] = {
      .least = 1,
      .most = CLUSTER_NODES_MAX,
      .json = "nodes_expected",
-     .help = "Run jobs only when N nodes are here (default: with whoever is here)",
+     .help = "Run jobs only when N nodes are here (default: on the nodes that are here)",
      .manual = "The number of nodes of the cluster.\n"
                "A job that begins while fewer are here fails at once and names those missing; further nodes are "
                "refused.\n"

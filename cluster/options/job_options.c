@@ -149,7 +149,7 @@ const struct option_row job_tune_rows[] = {
      SUBMIT_FIELD(settings.frames_per_lane),
      .least = 1,
      .most = 1024,
-     .help = "Frames under way from one worker to another (default: 2)"},
+     .help = "Frames in flight from one worker to another (default: 2)"},
     {.name = "chunk-bytes",
      .value = "SIZE",
      .zero = true,

@@ -1,4 +1,4 @@
-/* The codec: one envelope, a way out and a way in for each kind of message. */
+/* The codec: one envelope, an encoder and a decoder for each kind of message. */
 #include "cluster/protocol/codec.h"
 
 #include <inttypes.h>

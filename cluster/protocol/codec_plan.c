@@ -411,7 +411,7 @@ static void check_keys(struct wire_reader *reader, const struct join_plan *plan)
         for (uint32_t i = 0; i < plan->side[side].key.count; i++)
             nullable |= plan->side[side].schema.field[plan->side[side].key.part[i].column].nullable;
         if (nullable && !plan->side[side].key_nullable)
-            wire_refuse(reader, BASE_PROTOCOL, "a key with a nullable column is said to have none");
+            wire_refuse(reader, BASE_PROTOCOL, "a key with a nullable column is marked as having none");
     }
 }
 

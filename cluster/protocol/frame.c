@@ -48,13 +48,13 @@ enum base_status cluster_frame_decode(const uint8_t *bytes, size_t count, struct
         if (base_load_u64(tail + FRAME_TAG_BYTES) == frame_checksum(bytes, body))
             return cluster_codec_decode(bytes, body, message, error);
         return base_error_set(error, BASE_FRAME_CORRUPT,
-                              "a control message of %zu bytes was changed on the way: its checksum differs", count);
+                              "a control message of %zu bytes was changed in transit: its checksum differs", count);
     }
     const enum base_status status = cluster_codec_decode(bytes, count, message, error);
     if (status == BASE_OK && message->kind != CLUSTER_MESSAGE_REFUSED) {
         cluster_message_free(message);
         return base_error_set(error, BASE_FRAME_CORRUPT,
-                              "a control message of %zu bytes was changed on the way: it has no checksum", count);
+                              "a control message of %zu bytes was changed in transit: it has no checksum", count);
     }
     return status;
 }

@@ -83,8 +83,9 @@ static enum base_status link_make(int fd, const struct net_key *key, enum net_pr
     return BASE_OK;
 }
 
-/* A peer behind a dead cable must not hold us for minutes. Only for a connection that stands: while one is made the
- * kernel bounds its attempts by this, too, and a peer whose queue was full at the first would never be asked again. */
+/* A peer at the end of a dead cable must not hold us for minutes. Only for a connection that stands: while one is made
+ * the kernel bounds its attempts by this, too, and a peer whose queue was full at the first would never be asked again.
+ */
 static void link_bound_silence(struct cluster_link *link)
 {
     const unsigned timeout_ms = LINK_USER_TIMEOUT_MS;
@@ -432,7 +433,7 @@ static enum base_status link_check_part(struct cluster_link *link, uint64_t now_
         link->part_since_ns = now_ns;
     else if (now_ns >= link->part_since_ns + CLUSTER_LINK_PART_NS)
         return base_error_set(error, BASE_FRAME_CORRUPT,
-                              "%s: a control message is not whole after 30 s: was its length changed on the way?",
+                              "%s: a control message is not whole after 30 s: was its length changed in transit?",
                               link->peer);
     return BASE_OK;
 }

@@ -50,7 +50,7 @@ const char *cluster_link_peer(const struct cluster_link *link);
 enum base_status cluster_link_ready(struct cluster_link *link, uint64_t now_ns, struct base_error *error);
 /* Next message; the caller frees it with cluster_message_free. BASE_BUSY: none now. BASE_PROTOCOL, BASE_VERSION,
  * BASE_TOO_LARGE: the link's end. So is BASE_DENIED: this side has a key that the other does not prove to have, or the
- * other way round. A peer that speaks without a key, and no other, can still be sent why it is refused. */
+ * reverse. A peer that speaks without a key, and no other, can still be sent why it is refused. */
 enum base_status cluster_link_receive(struct cluster_link *link, struct cluster_message *message,
                                       struct base_error *error);
 /* Queues a message and sends what the socket takes at once. BASE_TOO_LARGE, BASE_NO_MEMORY: this message cannot be

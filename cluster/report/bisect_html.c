@@ -33,13 +33,13 @@ static char *put_safely(char *to, const char *json)
 char *bisect_report_html(const char *json)
 {
     const char *at = strstr(bisect_page, place);
-    const char *behind = at + strlen(place);
+    const char *after = at + strlen(place);
     const size_t before = (size_t)(at - bisect_page);
-    char *page = malloc(before + (sizeof angle - 1) * strlen(json) + strlen(behind) + 1);
+    char *page = malloc(before + (sizeof angle - 1) * strlen(json) + strlen(after) + 1);
     if (!page)
         return NULL;
     memcpy(page, bisect_page, before);
     char *end = put_safely(page + before, json);
-    memcpy(end, behind, strlen(behind) + 1);
+    memcpy(end, after, strlen(after) + 1);
     return page;
 }

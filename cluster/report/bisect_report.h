@@ -9,7 +9,7 @@
 
 /* All that was asked for and came back: one run for each engine, in order; those that never began are missing. */
 struct bisect_report {
-    struct base_error error; /* of the first run that failed, or of the way there */
+    struct base_error error; /* of the first run that failed, or what kept the first from running */
     int exit_code;
     uint32_t streams;      /* asked for; 0: one per worker */
     const char *link_rate; /* the option, or NULL */

@@ -41,7 +41,7 @@ enum base_status bisect_run_take(struct bisect_run *run, struct cluster_message 
         }
         run->measurement[run->count++] = *told;
     } else {
-        return base_error_set(error, BASE_PROTOCOL, "the coordinator said %s, which was not expected now",
+        return base_error_set(error, BASE_PROTOCOL, "the coordinator sent %s, which was not expected now",
                               cluster_message_name(message->kind));
     }
     memset(message, 0, sizeof *message);
@@ -271,7 +271,7 @@ static void add_cost(struct bisect_summary *summary)
         summary->share = (double)summary->segment_bytes / (double)(summary->mtu + FRAME_HEADER_BYTES);
 }
 
-/* What a node has, given the rates of its ways. In rounds others may be in the way: there only the best tells. */
+/* What a node has, given the rates of its paths. In rounds others may use them too: there only the best tells. */
 static double node_rate(const struct bisect_summary *summary, double *scratch, double best)
 {
     const double median = median_of(scratch, summary->nodes);
@@ -281,7 +281,7 @@ static double node_rate(const struct bisect_summary *summary, double *scratch, d
 static void find_slow_nodes(struct bisect_summary *summary, double *scratch)
 {
     const uint32_t nodes = summary->nodes;
-    double slowest_way = BISECT_UNKNOWN, slowest_node = BISECT_UNKNOWN;
+    double slowest_card = BISECT_UNKNOWN, slowest_node = BISECT_UNKNOWN;
     for (uint32_t i = 0; i < nodes; i++) {
         summary->best_sends[i] = best_of(summary, i, true);
         summary->best_receives[i] = best_of(summary, i, false);
@@ -294,9 +294,9 @@ static void find_slow_nodes(struct bisect_summary *summary, double *scratch)
         const double sends = summary->sends[i], receives = summary->receives[i];
         if (sends < 0 || receives < 0)
             continue;
-        const double way = sends < receives ? sends : receives;
-        if (slowest_way < 0 || way < slowest_way) {
-            slowest_way = way;
+        const double card = sends < receives ? sends : receives;
+        if (slowest_card < 0 || card < slowest_card) {
+            slowest_card = card;
             summary->slow_card = i;
             summary->slow_card_sends = sends <= receives;
         }

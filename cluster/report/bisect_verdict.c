@@ -1,6 +1,6 @@
 /* The sentence people read first. What is slow is named only when it is clearly slow: a rate below BISECT_SLOW of what
- * the others have. A node explains its ways and its cuts, a way explains itself, and a cut is blamed only for what the
- * nodes' own rates do not explain. */
+ * the others have. A node explains its paths and its cuts, a path explains itself, and a cut is blamed only for what
+ * the nodes' own rates do not explain. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static const char *verdict_name_of(const struct bisect_summary *summary, uint32_
     return summary->run->schedule.node[node].name;
 }
 
-/* A node is slow when even its best way is. */
+/* A node is slow when even its best path is. */
 static bool slow_node(const struct bisect_summary *summary, uint32_t node, bool sending)
 {
     return summary->nodes > 2 && /* of two, neither is the odd one */
@@ -74,8 +74,8 @@ static void blame_nodes(const struct bisect_summary *summary, struct sentence *t
     }
 }
 
-/* Ways that are slow though neither end is. In rounds others may be in the way: there none is blamed. */
-static void blame_ways(const struct bisect_summary *summary, struct sentence *to)
+/* Paths that are slow though neither end is. In rounds others may use them too: there none is blamed. */
+static void blame_paths(const struct bisect_summary *summary, struct sentence *to)
 {
     enum { NAMED_MAX = 3 };
     uint32_t named = 0;
@@ -176,7 +176,7 @@ void bisect_verdict(struct bisect_summary *summary)
         blame_processors(summary, &to);
     } else {
         blame_nodes(summary, &to);
-        blame_ways(summary, &to);
+        blame_paths(summary, &to);
         blame_cut(summary, &to);
     }
     if (!to.blamed)

@@ -1,5 +1,5 @@
-/* The door: who connects, and what they must say before the step hears of them. Whoever can connect may come as often
- * as they like, say nothing, or say it slowly: nodes, heartbeats and clients that mean it still find a place. */
+/* The door: who connects, and what they must say before the step hears of them. A stranger may connect as often
+ * as it likes, send nothing, or send it slowly: nodes, heartbeats and honest clients still find a place. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +15,11 @@
 
 enum { SHELL_ACCEPTS_MAX = 64, SHELL_PEERS_MAX = 4096 };
 /* Connections that have not proved a key, or where there is none not said hello, yet: beyond this many, or beyond a
- * share of our descriptors, the one that has kept silent longest makes room. Who means it is done within moments,
- * however many hang around in silence. */
+ * share of our descriptors, the one that has kept silent longest makes room. An honest caller is done within
+ * moments, however many others stay silent. */
 enum { SHELL_STRANGERS_MAX = 1024, SHELL_STRANGERS_SHARE = 4 };
 /* Clients have a share of all connections, so that there is always room for nodes and their heartbeats. A client that
- * waits for a job speaks every second, one that asks is done within moments: whoever said nothing for a while makes
+ * waits for a job speaks every second, one that asks is done within moments: one that sent nothing for a while makes
  * room when all places are taken, and goes in any case after SHELL_IDLE_NS. */
 enum { SHELL_CLIENTS_MAX = 1024, SHELL_CLIENTS_SHARE = 4 };
 #define SHELL_QUIET_NS (UINT64_C(10) * BASE_NS_PER_S)
@@ -29,7 +29,7 @@ enum { SHELL_CLIENTS_MAX = 1024, SHELL_CLIENTS_SHARE = 4 };
 /* That nobody can be let in is logged once in this time. */
 #define SHELL_SHUT_TOLD_NS (UINT64_C(10) * BASE_NS_PER_S)
 
-/* Whoever can connect can be refused as often as he likes, but not fill the disk with it: so many lines a second. */
+/* A stranger can be refused without end, but must not fill the disk with it: so many lines a second. */
 enum { SHELL_COMPLAINTS_MAX = 20 };
 
 void shell_door_turn(struct shell *shell, uint64_t now_ns)
@@ -93,7 +93,7 @@ bool shell_door_first(struct shell *shell, struct shell_peer *peer, enum base_st
         return true;
     }
     if (status == BASE_OK && !full)
-        base_error_set(&peer->error, BASE_PROTOCOL, "%s said %s before hello", cluster_link_peer(peer->link),
+        base_error_set(&peer->error, BASE_PROTOCOL, "%s sent %s before hello", cluster_link_peer(peer->link),
                        cluster_message_name(message->kind));
     if (may_complain(shell)) {
         /* What is said of keys begins with the peer's name. */

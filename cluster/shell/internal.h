@@ -7,7 +7,7 @@
 #include "cluster/shell/disk.h"
 #include "cluster/shell/shell.h"
 
-/* Who connects proves the key, if there is one, and says hello within this, and a link that is to be closed gets its
+/* A caller proves the key, if there is one, and sends its hello within this, and a link that is to be closed gets its
  * last words out within it. */
 #define SHELL_PATIENCE_NS (UINT64_C(2) * BASE_NS_PER_S)
 /* A step asks for one record and one block of numbers at most (cluster/coordinator/coordinator.h). */

@@ -72,7 +72,7 @@ static bool parse_plain_epoch(struct cluster_state *state, const char *text)
     return true;
 }
 
-/* "decision-7", and not what somebody moved out of the way: "decision-7.bad". */
+/* "decision-7", and not what somebody renamed: "decision-7.bad". */
 static bool is_decision(const char *name)
 {
     const char *number = name + strlen(DECISION_PREFIX);

@@ -138,7 +138,7 @@ def xdp_read(c):
 
 def xdp_want(c, now):
     if now:
-        raise Refusal(f"an XDP program is on it, which stands in the way of splitting headers from data: "
+        raise Refusal(f"an XDP program is on it, which prevents splitting headers from data: "
                       f"`ip link set {c.interface} xdp off' removes it, if nobody needs it; it is not removed here, because "
                       "it could not be put back")
     return now
@@ -299,7 +299,7 @@ def interrupts_want(c, now):
     queues = [str(c.plan["first"] + worker) for worker in range(c.plan["workers"])]
     missing = [queue for queue in queues if queue not in (now or {})]
     if missing and c.plan["card"]["queues"] == c.plan["queues"]:
-        raise Refusal(f"the interrupt of queue {missing[0]} cannot be told from /proc/interrupts")
+        raise Refusal(f"the interrupt of queue {missing[0]} cannot be found in /proc/interrupts")
     return {queue: str(cpu) for queue, cpu in zip(queues, c.plan["cpus"])}
 
 

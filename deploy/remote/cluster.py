@@ -165,7 +165,7 @@ class Cluster:
         self.store.remove()
 
     def _address(self, host, found):
-        """Where others reach the host: what it said, or when it is this one or one of Slurm's, what its name says."""
+        """Where others reach the host: what it reported, or when it is this one or one of Slurm's, what its name says."""
         if found and self.record["via"] == "ssh":
             return found
         name = slurm.address(host.host) if self.record["via"] == "slurm" else host.host

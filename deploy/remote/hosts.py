@@ -227,7 +227,7 @@ def _node_name(host):
 
 
 def fold(names):
-    """Names in few words: n01, n02, n03 and x are "n[01-03],x". `_expand` is the way back."""
+    """Names in few words: n01, n02, n03 and x are "n[01-03],x". `_expand` does the reverse."""
     groups, order = {}, []
     for name in names:
         match = re.fullmatch(r"(.*?)([0-9]+)(\D*)", name)

@@ -173,7 +173,7 @@ def verb_push(given, store):
     cluster = Cluster(store, record, given.parallel, given.dry_run)
     pushed = cluster.push(cluster.prepare())
     if not given.dry_run:
-        say(f"the programs are on all {len(cluster.hosts)} hosts; {len(pushed)} had other ones or none")
+        say(f"the programs are on all {len(cluster.hosts)} hosts; {len(pushed)} got new ones")
     return 0
 
 

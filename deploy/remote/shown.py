@@ -1,4 +1,4 @@
-"""Text that others named or said, as a terminal may be given it: the scripts' twin of base/text/shown.h."""
+"""Text that others named or sent, as a terminal may be given it: the scripts' twin of base/text/shown.h."""
 import unicodedata
 
 TURNING = "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

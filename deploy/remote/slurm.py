@@ -48,7 +48,7 @@ def is_over(job):
 
 
 def binds():
-    """Whether this Slurm binds tasks to cores, which a step of ours must then be told not to want."""
+    """Whether this Slurm binds tasks to cores, which a step of ours must then decline."""
     config = _ask("scontrol", "show", "config")
     return not re.search(r"^TaskPlugin\s*=\s*(task/none|\(null\))?\s*$", config, re.MULTILINE)
 

@@ -32,7 +32,7 @@ def say(words):
 
 
 class Failure(Exception):
-    """The end of the program: an exit code and what is said."""
+    """The end of the program: an exit code and a message."""
 
     def __init__(self, code, words):
         super().__init__(words)

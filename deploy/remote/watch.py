@@ -1,4 +1,4 @@
-"""Logs of a cluster's members in one stream, each line behind its member's name."""
+"""Logs of a cluster's members in one stream, each line after its member's name."""
 import collections
 import heapq
 import os

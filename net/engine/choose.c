@@ -3,11 +3,11 @@
  * Receiving. A multishot request saves submissions; a one-shot request brings large messages into one buffer of their
  * size. On 400 Gbit/s one-shot was better from about 13 KiB a message on; where the kernel copies between two sockets
  * of one machine (veth, loopback) multishot into chunks of 64 KiB was best at every size. Whether a card is in between
- * shows in what became of zero-copy sends: a way that copies has none.
+ * shows in what became of zero-copy sends: a path on which the kernel copies has none.
  *
  * Chunks. The pool must stay in cache: 2 MiB were better than 64 MiB for every size of chunk. Many connections need
- * more chunks, not more memory: a chunk is held while its rows wait, and whoever finds none waits. One or two busy
- * connections that fill their chunks do with fewer and larger ones.
+ * more chunks, not more memory: a chunk is held while its rows wait, and a receive that finds none waits. One or two
+ * busy connections that fill their chunks do with fewer and larger ones.
  *
  * Sending. Zero-copy saves the copy and costs a notification: it pays from about 1 KiB a message on, where the kernel
  * does not copy all the same. That is found by trying: each connection gives it up by itself, and when most of the

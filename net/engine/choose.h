@@ -38,7 +38,7 @@ struct net_chosen {
 void net_choose(const struct net_engine_choice *choice, const struct net_traffic *traffic,
                 const struct net_experience *experience, uint32_t missing, struct net_chosen *chosen);
 /* Call it once per job. What was received loses half of its weight, so that the sums follow the traffic. What zero-copy
- * sends came to is a property of the ways to the peers; it is forgotten after NET_EXPERIENCE_JOBS, so that a way that
+ * sends came to is a property of the paths to the peers; it is forgotten after NET_EXPERIENCE_JOBS, so that a path that
  * copies (a peer on the same machine) does not speak for all others for ever. */
 enum { NET_EXPERIENCE_JOBS = 64 };
 void net_experience_age(struct net_experience *experience);

@@ -1,10 +1,10 @@
 /* The engine: everything a worker waits for - sockets, files, wake-ups, time - comes as an event of its engine.
  *
- * Three engines stand behind one table: io_uring (net/uring/), epoll (net/epoll/) and a seeded simulation
+ * Three engines fill in one table: io_uring (net/uring/), epoll (net/epoll/) and a seeded simulation
  * (net/sim/). One conformance suite (tests/net/test_conformance.c) runs over all of them. The contract:
  *
- *  - An engine is opened on any thread, then net_engine_enable makes the calling thread its owner. From then on every
- * call but net_engine_wake is made by the owner.
+ *  - An engine is opened on any thread, then net_engine_enable makes the calling thread its owner. From then on
+ *    every call but net_engine_wake is made by the owner.
  *  - A submit is accepted (BASE_OK), busy (BASE_BUSY: poll first, then again) or an error. Completions come only out of
  *    net_engine_poll, never from inside a submit, also on an engine that could finish at once.
  *  - Submits are queued; net_engine_poll hands them to the kernel together, once per turn, and reaps.
@@ -143,7 +143,7 @@ struct net_event {
     X(receives, COUNT, SUM, SUM, BOTH, "counters.receives", NULL, "receive chunks that came")                          \
     X(received_bytes, BYTES, SUM, SUM, BOTH, "counters.received_bytes", NULL, "bytes in them")                         \
     X(receive_starved, COUNT, SUM, SUM, BOTH, "counters.receive_starved", NULL,                                        \
-      "times a socket had bytes and no receive chunk was free")                                                        \
+      "times a socket held bytes while no receive chunk was free")                                                     \
     X(zc_receives, COUNT, SUM, SUM, BOTH, "counters.zc_receives", NULL,                                                \
       "receive chunks that were not copied to user memory")                                                            \
     X(zc_receive_copied, COUNT, SUM, SUM, BOTH, "counters.zc_receive_copied", NULL,                                    \
@@ -151,7 +151,7 @@ struct net_event {
     X(zc_receive_flushes, COUNT, SUM, SUM, BOTH, "counters.zc_receive_flushes", NULL,                                  \
       "times chunks went back to the card by a system call")                                                           \
     X(receive_rearms, COUNT, SUM, SUM, BOTH, "counters.receive_rearms", NULL,                                          \
-      "times a multishot receive had to be started again")                                                             \
+      "times a multishot receive was started again")                                                                   \
     X(sends, COUNT, SUM, SUM, BOTH, "counters.sends", NULL, "sends that ended")                                        \
     X(sent_bytes, BYTES, SUM, SUM, BOTH, "counters.sent_bytes", NULL, "bytes in them")                                 \
     X(short_sends, COUNT, SUM, SUM, BOTH, "counters.short_sends", NULL, "sends that took a part only, and went on")    \
@@ -184,10 +184,11 @@ const char *net_engine_reason(const struct net_engine *engine);
 const char *net_engine_features(const struct net_engine *engine);
 /* Bits of enum net_feature that are in force. Settled by enable. */
 uint32_t net_engine_in_force(const struct net_engine *engine);
-/* Bits of enum net_feature that were asked for and could not be had; URING after a fallback to epoll. Settled by
+/* Bits of enum net_feature that were asked for and are not available; URING after a fallback to epoll. Settled by
  * enable. */
 uint32_t net_engine_missing(const struct net_engine *engine);
-/* Whoever holds fewer pieces than this goes on receiving: recv_chunk_count, or what the area of zero-copy receive has.
+/* A user that holds fewer pieces than this goes on receiving: recv_chunk_count, or what the area of zero-copy receive
+ * has.
  */
 uint32_t net_engine_chunk_count(const struct net_engine *engine);
 /* What broke the engine and what to do; NULL: it works. The poll that finds out returns no events. */
@@ -224,7 +225,7 @@ void net_socket_close(struct net_socket *socket, bool abort);
 
 /* Owner thread only; any order. The bytes are gone: debug builds scribble over them. */
 void net_chunk_release(struct net_engine *engine, const struct net_chunk *chunk);
-/* Whoever keeps a chunk beyond the call that brought it says who it is, as words (static) and a number: "the queue of
+/* A user that keeps a chunk beyond the call that brought it names itself, as words (static) and a number: "the queue of
  * worker", 3. The engine names it when it is closed without the chunk. */
 void net_chunk_keep(struct net_engine *engine, const struct net_chunk *chunk, const char *words, uint32_t number);
 

@@ -29,7 +29,7 @@ uint32_t net_holders_close(struct net_holders *holders, const char *engine)
             base_log_error("engine %s closes without receive chunk %u: it is held by %s %u", engine, i, holder->words,
                            holder->number);
         else
-            base_log_error("engine %s closes without receive chunk %u: it is held by whoever got its event", engine, i);
+            base_log_error("engine %s closes without receive chunk %u: what took its event still holds it", engine, i);
     }
     if (out > 0)
         base_log_error("engine %s: %u of %u receive chunks were not released", engine, out, holders->count);

@@ -1,6 +1,6 @@
-/* Who has which of an engine's receive chunks. The engine says when a piece of one goes out (lend) and
- * net_chunk_release when it is back; whoever keeps a chunk beyond the call that brought it says so (net_chunk_keep).
- * Both cost one line of the cache. Inside net/ only. */
+/* The holders of an engine's receive chunks. The engine says when a piece of one goes out (lend) and
+ * net_chunk_release when it is back; a user that keeps a chunk beyond the call that brought it says so
+ * (net_chunk_keep). Both cost one line of the cache. Inside net/ only. */
 #ifndef MILLRACE_NET_ENGINE_HOLDERS_H
 #define MILLRACE_NET_ENGINE_HOLDERS_H
 

@@ -75,9 +75,9 @@ enum net_probe_area {
     X(WORKS, "works")                                                                                                  \
     X(MISSING, "missing")     /* this kernel does not have it */                                                       \
     X(FORBIDDEN, "forbidden") /* a policy, or a capability that this process lacks */                                  \
-    X(LIMITED, "limited")     /* a limit of this process stands in the way */                                          \
+    X(LIMITED, "limited")     /* a limit of this process forbids it */                                                 \
     X(BROKEN, "broken")       /* it answers, but wrongly: do not use it here */                                        \
-    X(UNTRIED, "untried")     /* something else was in the way, which why names */
+    X(UNTRIED, "untried")     /* something else prevented the attempt, which why names */
 
 enum net_probe_state {
 #define X(name, word) NET_PROBE_STATE_##name,

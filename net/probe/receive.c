@@ -132,7 +132,7 @@ static int receive_run(struct stream *stream, struct net_probe_result *result)
         return probe_broken(result, "%" PRIu64 " of %u bytes of a stream arrived", stream->order.received_bytes,
                             STREAM_BYTES);
     if ((stream->bundle && !stream->order.spanned) || (stream->incremental && !stream->order.shared))
-        return probe_broken(result, "this kernel takes the request, but receives as if it had not");
+        return probe_broken(result, "this kernel accepts the request, but ignores it");
     return 0;
 }
 

@@ -44,7 +44,7 @@ void net_key_close(struct net_key *key)
     sodium_free(key); /* makes it writable, wipes it */
 }
 
-/* Whoever else may read or write the file, and its owner, may know or choose the key. */
+/* Everybody else who may read or write the file, and its owner, may know or choose the key. */
 static enum base_status check_file(int fd, const char *path, struct base_error *error)
 {
     struct stat about;

@@ -14,7 +14,7 @@
  *  - Messages have one size; a state takes one message of one kind. Whatever else comes fails the connection, at its
  *    first wrong byte where that shows that the other side does not know this handshake at all.
  *
- * Whoever finds the other side wanting appends a REFUSAL with its reason, which proves nothing and is believed for
+ * A side that finds the other wanting appends a REFUSAL with its reason, which proves nothing and is believed for
  * nothing but an error message. A side without a key answers a CHALLENGE with one too (net_proof_refuse). */
 #ifndef MILLRACE_NET_PROOF_PROOF_H
 #define MILLRACE_NET_PROOF_PROOF_H
@@ -67,13 +67,13 @@ struct net_proof {
     uint8_t in[NET_PROOF_MESSAGE_BYTES];
     uint8_t out[NET_PROOF_MESSAGES_OUT * NET_PROOF_MESSAGE_BYTES];
     uint32_t in_bytes, out_bytes;
-    uint32_t out_sent; /* the user's: bytes of out that are on their way */
+    uint32_t out_sent; /* the user's: bytes of out that are being sent */
 };
 
 /* Begins; nonce is fresh from net_key_nonce and copied. A caller's challenge is in out. */
 void net_proof_open(struct net_proof *proof, const struct net_key *key, enum net_proof_role role,
                     enum net_proof_purpose purpose, const uint8_t nonce[NET_KEY_NONCE_BYTES]);
-/* Takes received bytes, as many as belong to the handshake (returned); what is behind them in PROVED is the
+/* Takes received bytes, as many as belong to the handshake (returned); what is after them in PROVED is the
  * connection's. Then look at state, and send what out has more. In FAILED nothing is taken any more. */
 size_t net_proof_take(struct net_proof *proof, const uint8_t *bytes, size_t count);
 

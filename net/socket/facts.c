@@ -48,7 +48,7 @@ struct route_question {
     uint8_t destination[16];
 };
 
-/* Fills in the question for the way to peer. False: no address that is routed. */
+/* Fills in the question for the path to peer. False: no address that is routed. */
 static bool route_ask(const struct net_address *peer, struct route_question *question)
 {
     const bool six = peer->any.sa_family == AF_INET6;

@@ -1,4 +1,4 @@
-/* What the kernel made of a connection: settings in force, and what of its way to the peer can be seen from here. */
+/* What the kernel made of a connection: settings in force, and what of its path to the peer can be seen from here. */
 #ifndef MILLRACE_NET_SOCKET_FACTS_H
 #define MILLRACE_NET_SOCKET_FACTS_H
 

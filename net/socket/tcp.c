@@ -1,10 +1,10 @@
 /* Socket options.
  *
- * TCP_USER_TIMEOUT is left alone on purpose. It looks like the way to notice a dead peer soon, but Linux also counts
- * the time a receiver keeps its window closed: a sender with 1200 ms gives up after 1.7 s although the peer answers
- * every window probe (tests/net/test_conformance.c holds a receiver back for longer than that). Backpressure is how a
- * busy worker slows its senders down here, for as long as its disk takes, so dead nodes are the control plane's to
- * notice.
+ * TCP_USER_TIMEOUT is left alone on purpose. It looks like the option that detects a dead peer soon, but Linux also
+ * counts the time a receiver keeps its window closed: a sender with 1200 ms gives up after 1.7 s although the peer
+ * answers every window probe (tests/net/test_conformance.c holds a receiver back for longer than that). Backpressure is
+ * how a busy worker slows its senders down here, for as long as its disk takes, so dead nodes are the control plane's
+ * to notice.
  *
  * What is set instead, from Linux 6.15 on, is the longest time between two repetitions: five seconds, not two minutes.
  * The path of a connection whose window was closed for minutes is asked about as often, so that a cut shows soon, a

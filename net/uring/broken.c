@@ -83,7 +83,7 @@ void uring_break(struct uring_engine *engine)
     BASE_ASSERT(engine->broken != 0 && failure->status == BASE_OK); /* once */
     if (engine->broken == EBADR)
         base_error_set(failure, BASE_ENGINE_BROKEN,
-                       "io_uring broke: the kernel had no memory left to keep completions and dropped some: leave this "
+                       "io_uring broke: the kernel ran out of memory for completions and dropped some: leave this "
                        "machine more memory (a smaller --memory of its daemons), or use --engine epoll");
     else
         base_error_set(failure, BASE_ENGINE_BROKEN, "io_uring broke: io_uring_enter: %s: try --engine epoll",

@@ -295,7 +295,7 @@ uint32_t uring_receive_ended(struct uring_socket *socket, int os_error, struct n
 /* Counts a piece and writes its event. */
 void uring_receive_fill(struct uring_socket *socket, uint32_t id, uint8_t *data, uint32_t bytes,
                         struct net_event *event);
-/* The usual ways: queueing up in `starved` or `sated`, arming from there, and putting nothing off. */
+/* What is usual: queueing up in `starved` or `sated`, arming from there, and putting nothing off. */
 void uring_receive_starve(struct uring_socket *socket);
 void uring_receive_feed(struct uring_engine *engine);
 uint32_t uring_receive_resume_none(struct uring_engine *engine, struct net_event *events, uint32_t max);

@@ -11,7 +11,7 @@
  * What can run out. The area: the receive ends with ENOMEM. That may be news of long ago, when many completions wait to
  * be looked at: if the kernel has got pieces back since the receive was armed, it is armed again at once. Otherwise its
  * socket waits in `starved` like one that found the ring of provided chunks empty, until a piece comes back; and
- * because what is under way inside the kernel may come back without our seeing it, no longer than a few milliseconds.
+ * because what is in flight inside the kernel may come back without our seeing it, no longer than a few milliseconds.
  * The completion queue: the receive ends with ENOSPC and is armed again at once, when the queue has been reaped. The
  * refill ring: returns are kept in `owed`, a count per piece, and tried again each turn; nothing is lost by any of
  * these, because what was not completed is still in the socket. */

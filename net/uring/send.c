@@ -218,7 +218,7 @@ uint32_t uring_send_notified(struct uring_socket *socket, const struct io_uring_
     BASE_ASSERT(op && op->own.notices_due > 0 && socket->notices_due > 0);
     socket->notices_due--;
     op->own.notices_due--;
-    if (copied && socket->notices_void > 0) /* a send that failed has used nothing, and that is said the same way */
+    if (copied && socket->notices_void > 0) /* a send that failed has used nothing, and that is said likewise */
         socket->notices_void--;
     else
         net_zerocopy_told(socket->base.engine, &socket->zerocopy, 1, copied);

@@ -99,7 +99,7 @@ static inline bool sixteen_digits(const uint8_t *text, uint32_t count, uint64_t 
 }
 
 /* The commonest type by itself: up to sixteen digits are converted without a loop; signs, NULL, more digits and errors
- * go the long way. */
+ * take the slow path. */
 static const char *convert_int64s(const struct csv_column *column, uint32_t from, uint32_t rows, uint32_t *bad_row)
 {
     int64_t *to = (int64_t *)(void *)column->data;

@@ -7,10 +7,10 @@
 #include "shuffle/rows/batch.h"
 #include "shuffle/rows/reject.h"
 
-/* One column on its way from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
+/* One column, from fields to values; the memory is the scan's, for SHUFFLE_BATCH_ROWS rows. */
 struct csv_column {
     const struct shuffle_field *info;
-    struct csv_field *field; /* input; bytes may be rewritten in place; 8 more are readable behind a field's first */
+    struct csv_field *field; /* input; bytes may be rewritten in place; 8 more are readable after a field's first */
     union {
         uint8_t *data;               /* fixed-width: values, info->width apart */
         struct shuffle_slice *slice; /* variable: slices of the fields' bytes */
@@ -43,7 +43,7 @@ const char *shuffle_csv_column_convert(const struct csv_column *column, const st
 void shuffle_csv_column_reason(const struct shuffle_field *info, const struct csv_field *field, const char *words,
                                char reason[SHUFFLE_REASON_BYTES]);
 
-/* The error for what shuffle_csv_column_convert found in field, with a way out. Returns BASE_PARSE. */
+/* The error for what shuffle_csv_column_convert found in field, with what to do. Returns BASE_PARSE. */
 enum base_status shuffle_csv_column_error(const char *path, uint64_t line, const struct shuffle_field *info,
                                           const struct csv_field *field, const char *words, struct base_error *error);
 

@@ -1,4 +1,4 @@
-/* The splitter walks from one special byte (delimiter, quote, LF) to the next by way of bit masks over 64 bytes, and
+/* The splitter walks from one special byte (delimiter, quote, LF) to the next by bit masks over 64 bytes, and
  * runs a state machine over these alone. Between two records all its state is the offset `begin`, so a record that
  * does not end in the bytes at hand is simply split again once more of it is there. */
 #include "shuffle/csv/parse.h"

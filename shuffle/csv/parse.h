@@ -2,7 +2,7 @@
  *
  * Dialect: fields are separated by the delimiter, records by LF or CRLF, mixed at will. A field that begins with the
  * quote runs to the next lone quote and may contain anything; a doubled quote in it stands for one. A quote inside an
- * unquoted field, or anything but a delimiter or line end behind a closing quote, is an error: only so does the number
+ * unquoted field, or anything but a delimiter or line end after a closing quote, is an error: only so does the number
  * of quotes before a byte tell whether that byte is inside a quoted field, which is what lets workers start in the
  * middle of a file. A CR counts as part of a line end before LF or at the end of the file, else it is data. */
 #ifndef MILLRACE_SHUFFLE_CSV_PARSE_H
@@ -64,9 +64,9 @@ enum csv_result shuffle_csv_split(struct csv_split *split, const uint8_t *data, 
 void shuffle_csv_undouble(struct csv_field *field, uint8_t quote);
 
 /* quote may be LF here and below, too: none. Looks for the end of a record by counting quotes alone: *open says whether
- * data[0] is inside quotes, and on return whether the byte behind the searched ones is. Returns the offset behind the
+ * data[0] is inside quotes, and on return whether the byte after the searched ones is. Returns the offset after the
  * LF, or 0 when no record ends in data[0 .. bytes). On a record without errors it agrees with shuffle_csv_split; on one
- * with errors it may differ only behind the first error. */
+ * with errors it may differ only after the first error. */
 size_t shuffle_csv_find_end(uint8_t quote, const uint8_t *data, size_t bytes, bool *open);
 
 /* Adds the quotes and LFs in data to the counters. */

@@ -1,4 +1,4 @@
-/* All columns of a batch on their way from fields to values: which rows are bad, and the batch without them. */
+/* All columns of a batch from fields to values: which rows are bad, and the batch without them. */
 #ifndef MILLRACE_SHUFFLE_CSV_ROWS_H
 #define MILLRACE_SHUFFLE_CSV_ROWS_H
 

@@ -262,7 +262,7 @@ static size_t image_bytes(const struct shuffle_exchange *exchange)
     return (size_t)exchange->row_bytes * SHUFFLE_BATCH_ROWS;
 }
 
-/* False: no memory; there is another way. */
+/* False: no memory; append_encoded needs none. */
 static bool image_reserve(struct shuffle_exchange *exchange)
 {
     if (exchange->image)
@@ -290,7 +290,7 @@ static enum base_status append_columns(struct shuffle_exchange *exchange, const 
     return status;
 }
 
-/* Room for an own row of this size: behind those collected, or in a large frame alone. */
+/* Room for an own row of this size: after those collected, or in a large frame alone. */
 static enum base_status own_room(struct shuffle_exchange *exchange, uint32_t bytes, uint8_t **to,
                                  struct base_error *error)
 {

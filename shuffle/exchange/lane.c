@@ -1,5 +1,5 @@
-/* Outgoing lanes. A lane takes a frame with its first row, seals it when it is full or in a lull, and hands it to the
- * mesh; it comes home when the kernel or the neighbour is done with it (frames/memory.c).
+/* Outgoing lanes. A lane takes a frame with its first row, seals it when it is full or when the pass ends, and hands it
+ * to the mesh; it comes home when the kernel or the neighbour is done with it (frames/memory.c).
  *
  * If the memory budget has no room for a frame, all open frames are sealed: they come home and one of them then serves.
  * The pool's first frame is drawn when the exchange opens, so this always ends. Only a frame for a large row can be

@@ -12,7 +12,7 @@ enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t d
 void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination);
 /* Hands the END frame to the mesh; the lane is sealed. */
 void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination);
-/* Seals all lanes, beginning behind this worker. */
+/* Seals all lanes, beginning after this worker. */
 void shuffle_lanes_seal(struct shuffle_exchange *exchange);
 /* Gives the open frame, empty or not, back. */
 void shuffle_lane_drop_open(struct shuffle_exchange *exchange, uint32_t destination);

@@ -36,7 +36,7 @@ struct shuffle_exchange_config {
     X(joined_bytes, BYTES, SUM, SUM, BOTH, "joined_bytes", NULL,                                                       \
       "bytes copied because a selected value of theirs was cut")                                                       \
     X(stalls_frame, COUNT, SUM, SUM, NODE, "stalls.frame", NULL, "times a scan waited for a free frame")               \
-    X(stalls_sink, COUNT, SUM, SUM, NEVER, NULL, NULL, "times a sink had no room")
+    X(stalls_sink, COUNT, SUM, SUM, NEVER, NULL, NULL, "times a sink was full")
 
 struct shuffle_exchange_counters {
     SHUFFLE_EXCHANGE_COUNTER_LIST(BASE_MEASURE_FIELD)

@@ -2,11 +2,11 @@
  *
  * The stream is: header, payload, header, payload ... A piece may end anywhere. Of a header the bytes are collected.
  * Of a payload whole rows are offered where they lie, up to a batch of them at a time; a row cut by the end of a piece
- * is collected first (inlet_stitch.c) and offered together with the rows behind it.
+ * is collected first (inlet_stitch.c) and offered together with the rows after it.
  *
  * A sink that says BUSY leaves the group with the inlet; the piece it points into stays, further pieces queue up
- * behind it. Nothing else is kept from one turn to the next. A frame for an exchange that is not open yet waits the
- * same way, with its header collected.
+ * after it. Nothing else is kept from one turn to the next. A frame for an exchange that is not open yet waits the
+ * same manner, with its header collected.
  *
  * Everything that comes from a peer is checked before it is used: the header on its own, then against the lane
  * (destination, source, sequence, nothing after END) and the layout; each row of variable width for its shape and for
@@ -117,8 +117,8 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
     if (header->flags & SHUFFLE_FRAME_CHECKED && XXH3_64bits_digest(inlet->check) != header->check)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
                                   "exchange %u: the checksum of frame %" PRIu64
-                                  " (%u bytes) does not match: bytes were changed on the "
-                                  "way, look at that node's memory and network card",
+                                  " (%u bytes) does not match: bytes were changed in "
+                                  "transit, look at that node's memory and network card",
                                   header->exchange, header->sequence, header->bytes);
     if (header->kind == SHUFFLE_FRAME_DATA) {
         inlet->exchange->in[inlet->peer].totals.bytes += header->bytes;
@@ -156,7 +156,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
 
 /* Rows. */
 
-/* Whole rows of fixed width in the piece, behind `count` rows in the group. Returns the new count. */
+/* Whole rows of fixed width in the piece, after `count` rows in the group. Returns the new count. */
 static uint32_t collect_fixed(struct shuffle_inlet *inlet, struct shuffle_group *group, uint32_t count)
 {
     BASE_ASSERT(count <= 1 && inlet->exchange->row_bytes > 0); /* a row that was cut comes first */

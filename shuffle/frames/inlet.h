@@ -42,7 +42,7 @@ struct shuffle_inlet {
 
     struct shuffle_piece piece; /* being parsed; data NULL: none */
     uint32_t piece_at;
-    struct shuffle_piece *queue, **queue_end; /* behind it */
+    struct shuffle_piece *queue, **queue_end; /* after it */
 
     struct shuffle_frame_header header; /* of the frame being parsed */
     uint32_t header_bytes;              /* of it that are there */

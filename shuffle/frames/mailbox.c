@@ -1,5 +1,5 @@
-/* Two rings per ordered pair of workers: out (posted frames) and home (the same frames coming back). Whoever posts
- * counts what it has outstanding, in the mailbox, at the receiver or on the way home, and posts no more than the
+/* Two rings per ordered pair of workers: out (posted frames) and home (the same frames coming back). A poster
+ * counts what it has outstanding, in the mailbox, at the receiver or going home, and posts no more than the
  * capacity; so the home ring, of the same capacity, always has room.
  *
  * Sleeping without losing a wake-up: the sleeper exchanges its flag to true, then looks into all its queues; a poster

@@ -22,7 +22,7 @@ enum shuffle_frame_holder {
 
 enum shuffle_frame_home { SHUFFLE_HOME_POOL, SHUFFLE_HOME_PAGES, SHUFFLE_HOME_LANE };
 
-/* A frame in memory: this record, then (in one buffer, except for END frames) the bytes for the wire. Whoever has the
+/* A frame in memory: this record, then (in one buffer, except for END frames) the bytes for the wire. The holder of the
  * frame links it by next. A receiver in another thread reads wire and wire_bytes, nothing else. */
 struct shuffle_frame {
     struct shuffle_frame *next;

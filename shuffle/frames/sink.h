@@ -9,7 +9,7 @@
 
 struct shuffle_cut;
 
-/* Rows as bytes with their hashes, and where a consumer stopped. Whoever offers rows keeps this struct until it is all
+/* Rows as bytes with their hashes, and where a consumer stopped. The offering side keeps this struct until it is all
  * taken, and offers the same one again after BASE_BUSY; so several producers may be stopped at once. */
 struct shuffle_rows {
     const uint8_t *const *row;

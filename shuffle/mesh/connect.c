@@ -101,7 +101,7 @@ bool shuffle_mesh_connected(const struct shuffle_mesh *mesh)
     return mesh->connecting && mesh->open_count == mesh->remote_count;
 }
 
-/* Who is there? */
+/* ---- who is there ---- */
 
 static void connection_open(struct mesh_connection *connection)
 {
@@ -138,7 +138,7 @@ static void stranger_tell(struct mesh_connection *connection, const char *words)
     struct shuffle_mesh *mesh = connection->mesh;
     const bool called = connection->peer != MESH_NOBODY;
     if (!mesh->strangers_told)
-        base_log_warn("worker %u: %s%s %s (later ones in this job are not told)", mesh->config.worker,
+        base_log_warn("worker %u: %s%s %s (later ones in this job are not logged)", mesh->config.worker,
                       called ? "what answers for node " : "a caller", called ? mesh_node(mesh, connection->peer) : "",
                       words);
     mesh->strangers_told = true;
@@ -215,9 +215,9 @@ void mesh_connect_ended(struct mesh_connection *connection)
 {
     BASE_ASSERT(connection->state.now == MESH_PROVING || connection->state.now == MESH_GREETING);
     if (connection->state.now == MESH_PROVING && connection->proof.state == NET_PROOF_ANSWERED)
-        stranger_tell(connection, "went away when it had heard this side's proof: has its node another key?");
+        stranger_tell(connection, "closed the connection after this side's proof: does its node have another key?");
     else
-        mesh_connection_stranger(connection, "it ended before it said who it is");
+        mesh_connection_stranger(connection, "it closed the connection before it identified itself");
 }
 
 /* Callers, and those that are called. */
@@ -349,7 +349,7 @@ static enum base_status connects_retry(struct shuffle_mesh *mesh, bool *worked, 
         *worked = true;
         const enum base_status status = connect_call(mesh, i, error);
         if (status == BASE_TOO_LARGE)
-            mesh_connect_again(mesh, i); /* strangers have all sockets; they are on their way out */
+            mesh_connect_again(mesh, i); /* strangers have all sockets; they are closing */
         else if (status != BASE_OK)
             return status;
     }

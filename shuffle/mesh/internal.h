@@ -38,13 +38,13 @@ struct mesh_connection {
     uint64_t deadline_ns;
     bool accepted;                    /* the other side called */
     struct net_proof proof;           /* with a key: from PROVING on */
-    bool greeted;                     /* our greeting is on its way or there */
+    bool greeted;                     /* our greeting is being sent or there */
     struct shuffle_preamble greeting; /* arriving */
     uint32_t greeting_bytes;
     struct shuffle_preamble own_greeting; /* leaving */
     uint32_t frames_in_flight;            /* that all sends carry: the first of the peer's queue */
     bool going;                           /* the last send is not out: the engine takes no other */
-    bool filled; /* raw: the next send holds bytes that no engine has taken yet, or they are on their way */
+    bool filled; /* raw: the next send holds bytes that no engine has taken yet, or they are being sent */
     uint32_t send_first, send_count;
     struct mesh_send send[NET_SENDS_MAX]; /* ring */
     TAILQ_ENTRY(mesh_connection) all;

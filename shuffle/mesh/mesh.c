@@ -212,7 +212,7 @@ bool shuffle_mesh_closed(const struct shuffle_mesh *mesh)
     }
     if (!mesh->config.mailroom)
         return true;
-    /* In this order: what was posted before the last one left is seen by the look behind it. */
+    /* In this order: what was posted before the last one left is seen by the look after it. */
     return shuffle_mailroom_left(mesh->config.mailroom, mesh->config.job) &&
            shuffle_mailroom_empty(mesh->config.mailroom, mesh_local_number(mesh, mesh->config.worker));
 }

@@ -1,11 +1,11 @@
-/* The mesh: one worker's ways to every other worker for the time of a job. Between nodes a connection (the
- * lower-numbered worker connects), inside a node a mailbox pair, to itself a call. The exchanges of a job share it: a
- * frame header says to which exchange it belongs. Connections are opened with the proof of the cluster's key, if there
- * is one (net/proof/proof.h), then with a preamble both ways (magic, protocol number, job, token, source and
- * destination worker); anything else is closed and counted, never believed.
+/* The mesh: one worker's connections and mailboxes to every other worker for the time of a job. Between nodes a
+ * connection (the lower-numbered worker connects), inside a node a mailbox pair, to itself a call. The exchanges of a
+ * job share it: a frame header says to which exchange it belongs. Connections are opened with the proof of the
+ * cluster's key, if there is one (net/proof/proof.h), then with a preamble in both directions (magic, protocol number,
+ * job, token, source and destination worker); anything else is closed and counted, never believed.
  *
  * Receiving never waits for sending. When a sink says BUSY the connection (or mailbox) it happened on keeps its chunk
- * (frame) and place, further chunks queue up behind, the engine runs out of chunks, and TCP carries the pressure back.
+ * (frame) and place, further chunks queue up, the engine runs out of chunks, and TCP carries the pressure back.
  */
 #ifndef MILLRACE_SHUFFLE_MESH_MESH_H
 #define MILLRACE_SHUFFLE_MESH_MESH_H
@@ -23,7 +23,7 @@ struct shuffle_exchange;
 
 enum { SHUFFLE_TOKEN_BYTES = 16 };
 /* A mesh of P workers needs an engine of P + this many sockets: its listener, a connection per other worker, and this
- * many for callers that are strangers. Half of them may be there in silence, half may be on their way out. */
+ * many for callers that are strangers. Half of them may be there in silence, half may be closing. */
 enum { SHUFFLE_MESH_STRANGERS_MAX = 64 };
 
 /* What a job moves that has no exchanges: plain bytes, of which the mesh knows no more. All are called on

@@ -1,5 +1,5 @@
 /* Sending. A sealed frame is queued at its peer and the peer is due; the kick starts what can be started: a send
- * over the connection (one on its way out at a time, all queued frames gathered into it), or posts into the neighbour's
+ * over the connection (one in flight at a time, all queued frames gathered into it), or posts into the neighbour's
  * mailbox. What an engine refuses stays due for the next turn; what a full mailbox or a send in flight holds up goes
  * on when that event comes. A frame goes home at its SENT, or out of the home queue of its mailbox. */
 #include "shuffle/mesh/internal.h"

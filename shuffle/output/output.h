@@ -3,8 +3,8 @@
  *
  * A result row is a list of items, each a column of the left or the right input row. Checksum: the sum modulo 2^64,
  * over all result rows, of XXH3-64 (seed 0) of the row's encoding: per item one byte 0 (NULL) or 1, then for a value
- * its length as uint32 and its bytes in the in-memory form of shuffle/rows/schema.h (little-endian). tests and docs
- * carry a twenty-line script that recomputes it.
+ * its length as uint32 and its bytes in the in-memory form of shuffle/rows/schema.h (little-endian).
+ * tests/cluster/checksum.py recomputes it.
  *
  * Part files: written under an attempt name through the engine with several writes in flight, bounded buffers (full:
  * BASE_BUSY), synced by finish; published by rename only after the coordinator's decision (shuffle/output/publish.h).

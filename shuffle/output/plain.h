@@ -9,7 +9,7 @@ enum { OUTPUT_PLAIN_ROWS = 64, OUTPUT_PLAIN_IMAGE_BYTES_MAX = 512 };
 
 /* Can the rows of this encoder be plain? */
 bool shuffle_output_plain(const struct output_encoder *encoder, uint32_t image_bytes);
-/* Writes what is the same in every image, its markers and lengths, into OUTPUT_PLAIN_ROWS images, one behind the other
+/* Writes what is the same in every image, its markers and lengths, into OUTPUT_PLAIN_ROWS images, one after the other
  * at `images`. */
 void shuffle_output_plain_prepare(const struct output_encoder *encoder, uint32_t image_bytes, uint8_t *images);
 /* Sum modulo 2^64 of the checksums of rows 0 .. count-1, none of whose used sides is NULL. Overwrites the values in the

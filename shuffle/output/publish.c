@@ -1,8 +1,9 @@
 /* Every node has a claim in DIR, .job-NAME-WWWWW (its first worker), which makes DIR recognisable to the nodes of one
  * job that share a file system. A node makes DIR with its claim in it, under another name beside it, and puts it in
- * place by a rename that replaces nothing: so DIR is never seen without a claim. Who finds DIR there looks for a claim
- * of its job and adds its own. Where a file system has no such rename, mkdir decides who makes DIR, and everybody else
- * waits for the claim. A claim goes when its node has published, or with all of the job's files when that is aborted.
+ * place by a rename that replaces nothing: so DIR is never seen without a claim. A node that finds DIR there looks for
+ * a claim of its job and adds its own. Where a file system has no such rename, mkdir decides who makes DIR, and
+ * everybody else waits for the claim. A claim goes when its node has published, or with all of the job's files when
+ * that is aborted.
  *
  * Commit and success may be repeated, and by several nodes at once: renames of files that are already in place are
  * skipped. A node that has no claim in DIR has published, if _SUCCESS.json is there, or DIR is somebody else's. */
@@ -301,8 +302,8 @@ static bool find_claim(int directory_fd, const char *name, bool *used)
     return found;
 }
 
-/* Whoever made the directory put a claim there at once: an empty one is given a little time where it was not put in
- * place with one. */
+/* The node that made the directory put a claim there at once: an empty one is given a little time where it was not put
+ * in place with one. */
 static bool await_claim(int directory_fd, const char *name, bool patient)
 {
     const struct timespec pause = {.tv_nsec = 10000000};

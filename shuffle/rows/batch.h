@@ -39,7 +39,7 @@ uint64_t shuffle_batch_row_bytes(const struct shuffle_layout *layout, const stru
 /* Writes row i to `to`, which has room for shuffle_batch_row_bytes; returns the bytes written. */
 uint32_t shuffle_batch_encode_row(const struct shuffle_layout *layout, const struct shuffle_batch *batch, uint32_t row,
                                   uint8_t *to);
-/* Writes all rows, one behind the other, to `to`, a column at a time. For layouts without variable columns only. */
+/* Writes all rows, one after the other, to `to`, a column at a time. For layouts without variable columns only. */
 void shuffle_batch_encode_image(const struct shuffle_layout *layout, const struct shuffle_batch *batch, uint8_t *to);
 
 #endif

@@ -44,7 +44,7 @@ void shuffle_key_hash_batch(const struct shuffle_key *key, const struct shuffle_
 /* The same hashes from rows as bytes. */
 void shuffle_key_hash_rows(const struct shuffle_key *key, const struct shuffle_layout *layout,
                            const uint8_t *const *row, uint32_t count, uint64_t *hash);
-/* As above for `count` rows of row_bytes each, one behind the other at `first`. */
+/* As above for `count` rows of row_bytes each, one after the other at `first`. */
 void shuffle_key_hash_image(const struct shuffle_key *key, const struct shuffle_layout *layout, const uint8_t *first,
                             uint32_t count, uint64_t *hash);
 /* Do the key parts of row a (side A) and row b (side B) compare equal? Both keys have the same classes; no part is

@@ -104,7 +104,7 @@ static bool scan_number(const char **at, uint32_t *number)
     return digits > 0;
 }
 
-/* "(12,2)" behind decimal. */
+/* "(12,2)" after decimal. */
 static enum base_status schema_parse_decimal(const char *text, const char **at, struct shuffle_field *field,
                                              struct base_error *error)
 {
@@ -127,7 +127,7 @@ static enum base_status schema_parse_decimal(const char *text, const char **at, 
     return BASE_OK;
 }
 
-/* "(n)" behind binary. */
+/* "(n)" after binary. */
 static enum base_status parse_fixed(const char *text, const char **at, struct shuffle_field *field,
                                     struct base_error *error)
 {

@@ -2,8 +2,8 @@
  *
  * A value has one in-memory form, the same in batches, rows and fixed-width files (little-endian, any alignment):
  *   bool 1 byte 0/1; intN, uintN, float32, float64 their width; decimal(p,s) 16 bytes, two's complement, value * 10^s;
- *   date int32 days since 1970-01-01; timestamp int64 microseconds since 1970-01-01 00:00:00 (no zone); binary(n) n
- * bytes; string and binary any number of bytes up to SHUFFLE_ROW_BYTES_MAX.
+ *   date int32 days since 1970-01-01; timestamp int64 microseconds since 1970-01-01 00:00:00 (no zone);
+ *   binary(n) n bytes; string and binary any number of bytes up to SHUFFLE_ROW_BYTES_MAX.
  *
  * A row is relocatable bytes in three parts: fixed part (columns in order, packed; a string or binary column holds the
  * uint32 end of its bytes, counted from the start of the variable part), one null bit per nullable column (bit set:

@@ -190,7 +190,7 @@ static bool value_spell(const uint8_t *text, size_t bytes, struct spelled *numbe
 static const double ten_to[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                                 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
-/* What is not exact in a few steps: strtod's work, or strtof's for a float32, because by way of a double it would be
+/* What is not exact in a few steps: strtod's work, or strtof's for a float32, because through a double it would be
  * rounded twice. *value holds either. */
 static const char *convert_slowly(const uint8_t *text, size_t bytes, const struct spelled *number, bool single,
                                   double *value)

@@ -37,7 +37,7 @@ static bool float64_is_plain(const uint8_t *text, size_t bytes)
     return at == bytes && (text[first] != '0' || zeros <= FLOAT64_ZEROS_MAX);
 }
 
-/* YYYY-MM-DD, or that and HH:MM:SS behind a blank. */
+/* YYYY-MM-DD, or that and HH:MM:SS after a blank. */
 static bool time_is_plain(enum shuffle_type type, const uint8_t *text, size_t bytes)
 {
     if (!shuffle_value_is_digit(text[0]))

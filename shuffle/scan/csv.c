@@ -1,13 +1,13 @@
 /* Scan of CSV files.
  *
  * A record belongs to the morsel in which it begins. A morsel that does not begin its file first skips to the first
- * line end outside quotes, at or behind the byte before it; whether it starts inside quotes it is told (quote_open).
- * It ends with the record that begins last before its end, however far behind the end that record reaches.
+ * line end outside quotes, at or after the byte before it; whether it starts inside quotes it is told (quote_open).
+ * It ends with the record that begins last before its end, however far after the end that record reaches.
  *
  * Records are split and converted where they lie in the reader's blocks. The one record cut by a block's edge is put
  * together in the stitch buffer: its head is copied there when the block is used up, its end is looked for in the
  * blocks that follow by counting quotes, and then it is split as a whole, as row 0 of a batch that goes on with the
- * records behind it. A batch therefore points into one block and the stitch buffer, both of which stay until the next
+ * records after it. A batch therefore points into one block and the stitch buffer, both of which stay until the next
  * batch is asked for. Strings with doubled quotes and binaries are rewritten in place.
  *
  * Phases: START (the morsel's first block is awaited), SKIP (to the first record), RECORDS, DONE. */
@@ -23,7 +23,7 @@
 enum {
     /* The first block shows whether the file begins with a byte order mark. */
     BLOCK_BYTES_MIN = 4,
-    /* Read eagerly behind a morsel's end, where its last record most likely ends. */
+    /* Read eagerly after a morsel's end, where its last record most likely ends. */
     TAIL_BYTES = 4096,
     /* Of a batch; wide rows make batches of fewer. */
     BATCH_BYTES = 16 << 20
@@ -58,7 +58,7 @@ struct csv_scan {
         uint8_t *data;
         size_t bytes, capacity;
         uint64_t offset, line; /* of data */
-        bool open;             /* is the byte behind data inside quotes? */
+        bool open;             /* is the byte after data inside quotes? */
         bool in_batch;         /* row 0 of the batch is from here */
     } stitch;
     uint64_t batch_line; /* row_line counts from here, but for a row from the stitch buffer */
@@ -236,7 +236,7 @@ static enum base_status csv_scan_skip(struct csv_scan *csv, struct base_error *e
 
 static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data, size_t bytes, struct base_error *error)
 {
-    const size_t wanted = csv->stitch.bytes + bytes + SHUFFLE_READER_PADDING; /* as behind a block */
+    const size_t wanted = csv->stitch.bytes + bytes + SHUFFLE_READER_PADDING; /* as after a block */
     if (wanted > csv->stitch.capacity) {
         const size_t capacity = base_align_up(wanted * 2, 4096);
         void *grown;

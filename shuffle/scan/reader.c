@@ -43,7 +43,7 @@ struct shuffle_reader {
         struct shuffle_reader_block block;
         bool given;                      /* the block was handed out */
         struct shuffle_unpack_step step; /* its input is the block of the file that is being unpacked */
-        uint64_t offset;                 /* behind that block */
+        uint64_t offset;                 /* after that block */
     } packed;
 };
 
@@ -126,7 +126,7 @@ static struct reader_slot *find_free(struct shuffle_reader *reader, uint32_t *in
     return NULL;
 }
 
-/* The place `steps` behind the queue's head. */
+/* The place `steps` after the queue's head. */
 static uint32_t queue_index(const struct shuffle_reader *reader, uint32_t steps)
 {
     const uint32_t index = reader->queue_head + steps;
@@ -177,7 +177,7 @@ static enum base_status next_stored(struct shuffle_reader *reader, struct shuffl
         return status;
     while (reader->next_offset < reader->ahead_end && start_read(reader, reader->ahead_end))
         continue;
-    /* Only behind the eager part: no block reaches over its end, also when the engine refused a read just now. */
+    /* Only after the eager part: no block reaches over its end, also when the engine refused a read just now. */
     if (reader->queue_count == 0 && reader->next_offset >= reader->ahead_end &&
         reader->next_offset < reader->file->bytes)
         start_read(reader, reader->file->bytes);
@@ -304,7 +304,7 @@ void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event 
                        slot->op.offset, base_status_words(event->status));
     else if (event->bytes != slot->op.bytes)
         base_error_set(&reader->failure, BASE_IO,
-                       "%s changed while the job ran: it ended at byte %" PRIu64 ", and had %" PRIu64
+                       "%s changed while the job ran: it ends at byte %" PRIu64 ", but counted %" PRIu64
                        " bytes when the job was planned; leave input files alone until the job ends, and run it again",
                        reader->file->path, slot->op.offset + event->bytes, reader->file->bytes);
 }

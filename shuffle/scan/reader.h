@@ -22,7 +22,7 @@ struct shuffle_reader_config {
 };
 
 struct shuffle_reader_block {
-    uint8_t *data; /* the reader's; may be written to; SHUFFLE_READER_PADDING bytes behind the block are readable */
+    uint8_t *data; /* the reader's; may be written to; SHUFFLE_READER_PADDING bytes after the block are readable */
     uint32_t bytes;
     uint64_t offset; /* of data in the file; in a compressed one: in what it holds */
     bool final;      /* the file ends with this block, which may be empty if the file is compressed */

@@ -22,7 +22,7 @@ static enum base_status file_compare(const struct shuffle_file *file, const stru
     shuffle_file_describe(about, &now);
     if (now.bytes != file->bytes)
         return base_error_set(error, BASE_IO,
-                              "%s changed while the job ran: it has %" PRIu64 " bytes, and had %" PRIu64
+                              "%s changed while the job ran: it has %" PRIu64 " bytes, but counted %" PRIu64
                               " when the job was planned; %s",
                               file->path, now.bytes, file->bytes, advice);
     if (now.device != file->device || now.inode != file->inode)

@@ -2,8 +2,8 @@
  *
  * A job reads its files in several passes, from several threads and machines: header and schema, the survey, the scan.
  * All of them must see the same bytes. So the plan holds each file's size, time and identity, every opening compares
- * them, and whoever has read a part of a file compares once more afterwards: what was read before that second look had
- * not been changed since the plan.
+ * them, and every reader of a part of a file compares once more afterwards: what was read before that second look was
+ * unchanged since the plan.
  *
  * Size and time are the same wherever the file is seen. Device and inode are not: copies on two machines differ, and a
  * network file system numbers its devices by machine. Each node uses those which it found itself. */

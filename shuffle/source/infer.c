@@ -24,7 +24,7 @@ struct head {
     const char *path;
     uint8_t *data;
     size_t bytes; /* read so far */
-    size_t start; /* 3 behind a byte order mark, else 0 */
+    size_t start; /* 3 after a byte order mark, else 0 */
     bool final;   /* that is all of the file */
     size_t record_end;
     uint32_t fields;

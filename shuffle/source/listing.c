@@ -1,6 +1,6 @@
 /* From a path to files: one file, the files of a folder and of the folders in it, or what a glob matches.
  *
- * Order: a folder's files by name (byte by byte), then its subfolders by name, each in the same way; a glob's matches
+ * Order: a folder's files by name (byte by byte), then its subfolders by name, each likewise; a glob's matches
  * by path. Left out, in folders and by globs that do not ask for them: names that begin with '.' or '_', which are of
  * those who write (_SUCCESS.json, _temporary, attempts), and schemas beside data. Linked folders are followed; a folder
  * that is reached twice, also when a link leads back into it, is an error: its rows would count twice. */
@@ -242,7 +242,7 @@ static enum base_status list_glob(struct listing *listing, const char *pattern, 
         if (result == GLOB_NOMATCH)
             return base_error_set(error, BASE_NOT_FOUND, "no file matches %s on this machine", pattern);
         return base_error_set(error, result == GLOB_NOSPACE ? BASE_NO_MEMORY : BASE_DENIED,
-                              "cannot list the files that match %s: a directory on the way cannot be read", pattern);
+                              "cannot list the files that match %s: a directory of that path cannot be read", pattern);
     }
     enum base_status status = BASE_OK;
     for (size_t i = 0; i < found.gl_pathc && status == BASE_OK; i++) {

@@ -16,7 +16,7 @@ struct shuffle_morsel_queue;
 enum base_status shuffle_morsel_queue_open(uint64_t capacity, uint32_t low_mark, void (*low)(void *context),
                                            void *context, struct shuffle_morsel_queue **queue,
                                            struct base_error *error);
-/* Control thread only. BASE_TOO_LARGE beyond the capacity. Whoever appends wakes the workers. */
+/* Control thread only. BASE_TOO_LARGE beyond the capacity. The appending side wakes the workers. */
 enum base_status shuffle_morsel_queue_append(struct shuffle_morsel_queue *queue, const struct shuffle_morsel *morsels,
                                              uint64_t count, struct base_error *error);
 void shuffle_morsel_queue_end(struct shuffle_morsel_queue *queue);

@@ -122,7 +122,7 @@ static enum base_status parse_gen_word(const struct word *word, struct shuffle_g
     return unknown_word(word, error);
 }
 
-/* Copies "name=value" up to the next comma or the end; *at then stands behind it. */
+/* Copies "name=value" up to the next comma or the end; *at then stands after it. */
 static enum base_status relation_next_word(const char **at, struct word *word, struct base_error *error)
 {
     const size_t bytes = strcspn(*at, ",");

@@ -82,7 +82,7 @@ void shuffle_sample_file(struct shuffle_sample *sample, const struct shuffle_csv
                               .rows_max = sample->has_rows ? SAMPLE_ROWS_FURTHER : SAMPLE_ROWS,
                               .tolerant = csv->bad_rows_max > 0};
     enum csv_result result;
-    do { /* behind a record that is left out there are others */
+    do { /* after a record that is left out there are others */
         result = shuffle_csv_split(&split, data, bytes, bytes, final);
         data += split.consumed;
         bytes -= split.consumed;

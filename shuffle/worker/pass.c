@@ -169,7 +169,7 @@ enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_m
         else
             return BASE_OK;
         if (status == BASE_BUSY) {
-            /* Half-full frames are not sent early: input always comes or ends, and a flush here would cut every frame
+            /* Half-full frames are not sent early: input always comes or ends, and a flush here would end every frame
              * at a read. */
             if (!pass->batch) {
                 pass->stalls_input += !pass->stalled;

@@ -36,7 +36,7 @@ enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, str
 void shuffle_pass_start(struct shuffle_pass *pass);
 /* One bounded slice of at most batches_max batches. *worked is set true when something moved. An error ends the pass,
  * but for a fault of the input (shuffle_pass_faulty): then morsels before the faulty one are still scanned, because an
- * earlier fault may be the cause of this one, and none behind it. */
+ * earlier fault may be the cause of this one, and none after it. */
 enum base_status shuffle_pass_turn(struct shuffle_pass *pass, uint32_t batches_max, bool *worked,
                                    struct base_error *error);
 /* Is the error that shuffle_pass_turn has just returned a fault of the input? *morsel is the number of the morsel. */

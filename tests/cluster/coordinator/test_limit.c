@@ -67,7 +67,7 @@ static void test_skew(void **state)
     set_cpu(&report, 0, 0.2, 0.1);
     set_cpu(&report, 1, 1.6, 0.1);
     set_cpu(&report, 2, 0.2, 0.1);
-    assert_limit(&report, CLUSTER_LIMIT_SKEW, "n2 had 2.2 times");
+    assert_limit(&report, CLUSTER_LIMIT_SKEW, "n2 did 2.2 times");
 }
 
 static void test_waits(void **state)

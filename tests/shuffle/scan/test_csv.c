@@ -718,7 +718,7 @@ static void test_file_trouble(void **state)
     const struct harness_scan how = {.morsel_bytes = 100};
     harness_write(harness, "t.csv", FILE_OF("a,b\n1,2\n3,4\n"));
     assert_int_equal(harness_scan(harness, &relation, &how, &rows, &error), BASE_IO);
-    assert_text("t.csv changed while the job ran: it has 12 bytes, and had 8");
+    assert_text("t.csv changed while the job ran: it has 12 bytes, but counted 8");
     shuffle_relation_free(&relation);
     relation = relation_of(harness, FILE_OF("a,b\n1,2\n"), 2);
     harness_fail_after(harness, 1);
