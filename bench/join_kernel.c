@@ -43,7 +43,7 @@ struct bench {
 
 static void check(enum base_status status, const struct base_error *error)
 {
-    if (!status)
+    if (status == BASE_OK)
         return;
     fprintf(stderr, "bench_join_kernel: %s\n", error->text);
     exit(1);

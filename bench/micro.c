@@ -4,6 +4,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
@@ -130,7 +131,7 @@ static void print_effect(const struct micro_effect *effect, const struct tally *
     for (uint32_t i = 0; i < effect->case_count; i++) {
         printf("  %-16s ", effect->cases[i].variant);
         if (effect->cases[i].size != 0)
-            printf("%10llu", (unsigned long long)effect->cases[i].size);
+            printf("%10" PRIu64, effect->cases[i].size);
         else
             printf("%10s", "-");
         if (tallies[i].error.status != BASE_OK)
@@ -166,10 +167,10 @@ static int run_all(const struct arguments *arguments)
         struct tally *tallies = calloc(effects[e]->case_count, sizeof *tallies);
         if (!tallies || !run_effect(effects[e], arguments, tallies)) {
             code = 1;
-            for (uint32_t i = 0; tallies != NULL && i < effects[e]->case_count; i++)
+            for (uint32_t i = 0; tallies && i < effects[e]->case_count; i++)
                 if (tallies[i].error.status != BASE_OK)
-                    fprintf(stderr, "bench_micro: %s, %s %llu: %s\n", effects[e]->word, effects[e]->cases[i].variant,
-                            (unsigned long long)effects[e]->cases[i].size, tallies[i].error.text);
+                    fprintf(stderr, "bench_micro: %s, %s %" PRIu64 ": %s\n", effects[e]->word,
+                            effects[e]->cases[i].variant, effects[e]->cases[i].size, tallies[i].error.text);
         } else if (arguments->json) {
             add_json(array, effects[e], tallies);
         } else {

@@ -35,7 +35,7 @@ enum base_status join_probe_sink_drain(struct shuffle_sink *base, struct base_er
     const uint8_t *const *left = sink->config.build_is_left ? sink->build : sink->probe;
     const uint8_t *const *right = sink->config.build_is_left ? sink->probe : sink->build;
     enum base_status status = shuffle_output_write(sink->config.output, left, right, sink->pairs, &sink->given, error);
-    if (status)
+    if (status != BASE_OK)
         return status;
     BASE_ASSERT(sink->given == sink->pairs);
     sink->pairs = sink->given = 0;
@@ -69,7 +69,7 @@ static enum base_status probe_consume(struct shuffle_sink *base, struct shuffle_
         return BASE_OK;
     while (rows->next < rows->count) {
         enum base_status status = join_probe_sink_drain(base, error);
-        if (status)
+        if (status != BASE_OK)
             return status;
         if (sink->turn_rows_left == 0)
             return BASE_BUSY;

@@ -72,11 +72,11 @@ static enum base_status block_list_reserve(struct join_table *table, struct base
 static enum base_status block_append(struct join_table *table, size_t bytes, struct base_error *error)
 {
     enum base_status status = block_list_reserve(table, error);
-    if (status)
+    if (status != BASE_OK)
         return status;
     void *pages;
     status = base_pages_map(table->governor, BASE_HOLDER_ROWS, bytes, table->prefault, &pages, error);
-    if (status)
+    if (status != BASE_OK)
         return status;
     table->block[table->block_count++] = (struct join_block){.start = pages, .bytes = bytes};
     table->block_bytes += bytes;
@@ -95,7 +95,7 @@ static enum base_status block_next(struct join_table *table, uint64_t bytes, str
     if (following == table->block_count) {
         uint64_t wanted = base_max_u64(base_min_u64(table->block_bytes, BLOCK_BYTES_MAX), bytes);
         enum base_status status = block_append(table, base_align_up(wanted, BLOCK_BYTES_MIN), error);
-        if (status)
+        if (status != BASE_OK)
             return status;
     }
     block_enter(table, following);
@@ -187,7 +187,7 @@ static enum base_status directory_open(struct join_table *table, uint64_t heads,
     void *pages;
     enum base_status status =
         base_pages_map(table->governor, BASE_HOLDER_DIRECTORY, heads * sizeof *table->head, true, &pages, error);
-    if (status)
+    if (status != BASE_OK)
         return status;
     table->head = pages;
     table->head_mask = heads - 1;
@@ -320,7 +320,7 @@ static enum base_status insert_equal_entries(struct join_table *table, struct sh
         const uint64_t room = (uint64_t)(table->limit - table->at) / table->entry_bytes;
         if (room == 0) {
             enum base_status status = block_next(table, table->entry_bytes, error);
-            if (status)
+            if (status != BASE_OK)
                 return status;
             continue;
         }
@@ -347,7 +347,7 @@ static enum base_status insert_differing_entries(struct join_table *table, struc
         const uint64_t bytes = JOIN_ENTRY_HEAD_BYTES + (reference ? sizeof(uint64_t) : base_align_up(row_bytes, 8));
         if ((uint64_t)(table->limit - table->at) < bytes) {
             enum base_status status = block_next(table, bytes, error);
-            if (status)
+            if (status != BASE_OK)
                 return status;
         }
         uint8_t *entry = table->at;
@@ -394,7 +394,7 @@ enum base_status join_table_open(const struct join_table_config *config, struct 
         opened->entry_bytes = JOIN_ENTRY_HEAD_BYTES + (uint32_t)base_align_up(config->layout->row_bytes, 8);
     table_expect(opened, config);
     enum base_status status = directory_open(opened, directory_heads_expected(config), error);
-    if (status)
+    if (status != BASE_OK)
         goto free_record;
     if (config->prefault && config->layout->last_variable < 0) {
         const struct store_expected expected = store_expected(config);

@@ -47,7 +47,7 @@ static void *block_alloc(struct arena_block *block, size_t bytes, size_t align)
 static struct arena_block *block_map(struct base_arena *arena, size_t bytes, struct base_error *error)
 {
     void *pages;
-    if (base_pages_map(arena->governor, arena->holder, bytes, false, &pages, error))
+    if (base_pages_map(arena->governor, arena->holder, bytes, false, &pages, error) != BASE_OK)
         return NULL;
     struct arena_block *block = pages;
     *block = (struct arena_block){.mapped_bytes = base_align_up(bytes, 4096), .used_bytes = sizeof *block};

@@ -56,7 +56,7 @@ enum base_status base_pages_map(struct base_governor *governor, enum base_holder
         return base_error_set(error, BASE_TOO_LARGE, "%s ask for %zu bytes at once", base_holder_words(holder), bytes);
 
     enum base_status status = base_governor_draw(governor, holder, rounded, error);
-    if (status)
+    if (status != BASE_OK)
         return status;
 
     int failure = 0;

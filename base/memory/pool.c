@@ -85,7 +85,7 @@ static bool slab_add(struct base_pool *pool, uint32_t count)
         .mapped_bytes = count * pool->stride_bytes,
     };
     void *pages;
-    if (base_pages_map(pool->governor, pool->holder, slab.mapped_bytes, true, &pages, NULL))
+    if (base_pages_map(pool->governor, pool->holder, slab.mapped_bytes, true, &pages, NULL) != BASE_OK)
         return false;
     slab.buffers = pages;
     pool->slabs[pool->slab_count++] = slab;

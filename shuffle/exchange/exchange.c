@@ -268,7 +268,8 @@ static bool image_reserve(struct shuffle_exchange *exchange)
     if (exchange->image)
         return true;
     void *pages;
-    if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, image_bytes(exchange), true, &pages, NULL))
+    if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, image_bytes(exchange), true, &pages, NULL) !=
+        BASE_OK)
         return false;
     exchange->image = pages;
     return true;

@@ -80,7 +80,7 @@ static enum base_status take_large(struct shuffle_exchange *exchange, uint32_t d
         return BASE_BUSY;
     void *buffer;
     if (base_pages_map(exchange->config.governor, BASE_HOLDER_FRAMES, shuffle_frame_memory_bytes(bytes), false, &buffer,
-                       NULL))
+                       NULL) != BASE_OK)
         return BASE_NO_MEMORY;
     *frame = state->large = frame_prepare(buffer, exchange, destination, bytes, SHUFFLE_HOME_PAGES);
     return BASE_OK;

@@ -437,7 +437,8 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
     }
     encoder->head_bytes += (null_bits + 7) / 8;
     if (image_bytes > UINT32_MAX / 2)
-        return base_error_set(error, BASE_TOO_LARGE, "the selected columns make rows of %lu bytes", image_bytes);
+        return base_error_set(error, BASE_TOO_LARGE, "the selected columns make rows of %" PRIu64 " bytes",
+                              image_bytes);
     output->image_bytes = (uint32_t)image_bytes;
     output->plain = config->kind == SHUFFLE_OUTPUT_COUNT && shuffle_output_plain(encoder, output->image_bytes);
     const uint64_t scratch_bytes = output->plain ? OUTPUT_PLAIN_ROWS * image_bytes : image_bytes + 1;

@@ -227,7 +227,7 @@ static const char *next_part(const char *path)
 static bool glob_wants(const char *pattern, const char *path)
 {
     const char *name = path, *wanted = pattern;
-    for (; name != NULL && wanted; name = next_part(name), wanted = next_part(wanted))
+    for (; name && wanted; name = next_part(name), wanted = next_part(wanted))
         if ((*name == '.' || *name == '_') && *wanted != *name)
             return false;
     return !has_suffix(path, ".schema");

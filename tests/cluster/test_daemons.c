@@ -1,4 +1,5 @@
 /* Real daemons on loopback: what a user sees when they work, die, stand still, and come back. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -695,7 +696,7 @@ static void test_no_descriptors_left(void **state)
     assert_true(nodes_complete());
     assert_int_equal(prlimit(coordinator_pid, RLIMIT_NOFILE, &before, NULL), 0);
     if (spent > (uint64_t)sysconf(_SC_CLK_TCK) / 4)
-        fail_msg("%llu ticks of CPU in a second", (unsigned long long)spent);
+        fail_msg("%" PRIu64 " ticks of CPU in a second", spent);
 }
 
 /* What a process may write is limited while it writes a result, or a decision: an error, and nobody's end. */

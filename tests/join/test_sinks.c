@@ -153,7 +153,7 @@ static void producer_step(struct producer *producer, struct shuffle_sink *sink, 
         assert_true(producer->rows.next < producer->rows.count);
         return;
     }
-    if (status)
+    if (status != BASE_OK)
         fail_msg("%s", error.text);
     assert_int_equal(producer->rows.next, producer->rows.count);
     producer_release(producer);

@@ -1,3 +1,5 @@
+#include <inttypes.h>
+
 #include "base/random.h"
 #include "join/table.h"
 #include "tests/join/join_rows.h"
@@ -63,7 +65,7 @@ static void fill_rows(struct row_set *set, const struct table_case *test, uint32
                 cell[c].count = (uint32_t)base_random_below(random, 5);
             } else {
                 cell[c].bytes = text[c];
-                cell[c].count = (uint32_t)snprintf(text[c], sizeof text[c], "key %lu", (unsigned long)cell[c].number);
+                cell[c].count = (uint32_t)snprintf(text[c], sizeof text[c], "key %" PRIu64, cell[c].number);
             }
         }
         row_set_add(set, cell);
@@ -129,7 +131,7 @@ static void probe_rows(const struct join_table *table, const struct row_set *set
 static void run_case(const struct table_case *test, uint64_t rows_expected, bool prefault)
 {
     static const uint32_t pairs_maxima[] = {1, 2, 7, 64, 65, 1024};
-    print_message("%s, expecting %lu\n", test->name, (unsigned long)rows_expected);
+    print_message("%s, expecting %" PRIu64 "\n", test->name, rows_expected);
     struct row_set build, probe;
     sets_open(test, &build, &probe);
     struct base_governor *governor;

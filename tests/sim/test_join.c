@@ -1,5 +1,6 @@
 /* Whole joins on the simulated engine: every answer right, nothing missing at the end, under hundreds of seeds.
  * MILLRACE_SIM_SEEDS=N runs N of them, MILLRACE_SIM_AFTER=M those after the first M, MILLRACE_SIM_SEED=S one again. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +99,7 @@ static struct expectation write_inputs(struct base_random *random)
 static void check_clean(const struct sim_outcome *outcome, uint64_t seed)
 {
     if (outcome->deadlock || outcome->leaked)
-        fail_msg("seed %llu: %s (status %s: %s)", (unsigned long long)seed,
+        fail_msg("seed %" PRIu64 ": %s (status %s: %s)", seed,
                  outcome->deadlock ? "deadlock" : "something was not freed", base_status_name(outcome->status),
                  outcome->error.text);
 }
@@ -113,10 +114,10 @@ static void run_seed(uint64_t seed)
     sim_cluster_run(&job, &outcome);
     check_clean(&outcome, seed);
     if (outcome.status != BASE_OK || outcome.rows != expected.rows || outcome.checksum != expected.checksum)
-        fail_msg("seed %llu: %s %s; rows %llu, checksum %016llx; expected %llu, %016llx", (unsigned long long)seed,
-                 base_status_name(outcome.status), outcome.error.text, (unsigned long long)outcome.rows,
-                 (unsigned long long)outcome.checksum, (unsigned long long)expected.rows,
-                 (unsigned long long)expected.checksum);
+        fail_msg("seed %" PRIu64 ": %s %s; rows %" PRIu64 ", checksum %016" PRIx64 "; expected %" PRIu64
+                 ", %016" PRIx64,
+                 seed, base_status_name(outcome.status), outcome.error.text, outcome.rows, outcome.checksum,
+                 expected.rows, expected.checksum);
 }
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -128,7 +129,7 @@ static uint64_t setting(const char *name, uint64_t otherwise)
 static void test_answers(void **state)
 {
     (void)state;
-    if (getenv("MILLRACE_SIM_SEED") != NULL) {
+    if (getenv("MILLRACE_SIM_SEED")) {
         run_seed(setting("MILLRACE_SIM_SEED", 0));
         return;
     }
@@ -169,7 +170,7 @@ static void test_faults(void **state)
         failed += outcome.status != BASE_OK;
         if (outcome.status == BASE_OK && !job.kill_worker &&
             (outcome.rows != expected.rows || outcome.checksum != expected.checksum))
-            fail_msg("seed %llu: a wrong answer after a fault", (unsigned long long)seed);
+            fail_msg("seed %" PRIu64 ": a wrong answer after a fault", seed);
     }
     assert_true(failed > seeds / 4);
 }
@@ -220,10 +221,9 @@ static void test_the_first_bad_line_is_named(void **state)
         sim_cluster_run(&job, &outcome);
         check_clean(&outcome, seed);
         char where[32];
-        snprintf(where, sizeof where, "left.csv:%llu: ", (unsigned long long)line);
+        snprintf(where, sizeof where, "left.csv:%" PRIu64 ": ", line);
         if (outcome.status != BASE_PARSE || !strstr(outcome.error.text, where))
-            fail_msg("seed %llu: line %llu is bad, but: %s", (unsigned long long)seed, (unsigned long long)line,
-                     outcome.error.text);
+            fail_msg("seed %" PRIu64 ": line %" PRIu64 " is bad, but: %s", seed, line, outcome.error.text);
     }
 }
 
@@ -251,17 +251,17 @@ static void test_bad_rows_are_left_out(void **state)
         sim_cluster_run(&job, &outcome);
         check_clean(&outcome, seed);
         if (outcome.status != BASE_OK || outcome.rows != expected.rows || outcome.checksum != expected.checksum)
-            fail_msg("seed %llu: %s %s; rows %llu of %llu", (unsigned long long)seed, base_status_name(outcome.status),
-                     outcome.error.text, (unsigned long long)outcome.rows, (unsigned long long)expected.rows);
+            fail_msg("seed %" PRIu64 ": %s %s; rows %" PRIu64 " of %" PRIu64, seed, base_status_name(outcome.status),
+                     outcome.error.text, outcome.rows, expected.rows);
         for (int side = 0; side < 2; side++) {
             const struct shuffle_rejects *rejects = &outcome.rejects[side];
             if (rejects->count != bad[side].count)
-                fail_msg("seed %llu: %llu rows left out of %llu", (unsigned long long)seed,
-                         (unsigned long long)rejects->count, (unsigned long long)bad[side].count);
+                fail_msg("seed %" PRIu64 ": %" PRIu64 " rows left out of %" PRIu64, seed, rejects->count,
+                         bad[side].count);
             for (uint32_t i = 0; i < rejects->kept; i++)
                 if (rejects->reject[i].line != bad[side].line[i])
-                    fail_msg("seed %llu: line %llu instead of %llu", (unsigned long long)seed,
-                             (unsigned long long)rejects->reject[i].line, (unsigned long long)bad[side].line[i]);
+                    fail_msg("seed %" PRIu64 ": line %" PRIu64 " instead of %" PRIu64, seed, rejects->reject[i].line,
+                             bad[side].line[i]);
             assert_int_equal(rejects->kept, bad[side].count < 10 ? bad[side].count : 10);
             sim_rows_free(&rows[side]);
         }
@@ -374,9 +374,9 @@ static void draw_source(struct base_random *random, bool preload, char text[128]
                                                     : 8 + base_random_below(random, 3 << 20);
     row = base_random_chance(random, 1, 2) ? row % 300 + 8 : row;
     const uint64_t most = (UINT64_C(6) << 20) / row + 1;
-    snprintf(text, 128, "gen:rows=%llu,row=%llu,keys=%s,seed=%llu,preload=%d",
-             (unsigned long long)base_random_below(random, most < 400 ? most : 400), (unsigned long long)row,
-             keys[base_random_below(random, 5)], (unsigned long long)base_random_below(random, 99), preload);
+    snprintf(text, 128, "gen:rows=%" PRIu64 ",row=%" PRIu64 ",keys=%s,seed=%" PRIu64 ",preload=%d",
+             base_random_below(random, most < 400 ? most : 400), row, keys[base_random_below(random, 5)],
+             base_random_below(random, 99), preload);
 }
 
 /* The same columns again and again, of both sides. */
@@ -396,7 +396,7 @@ static struct sim_outcome run_odd(struct sim_job *job, uint64_t seed, bool may_s
     sim_cluster_run(job, &outcome);
     check_clean(&outcome, seed);
     if (outcome.status != BASE_OK && !(may_starve && outcome.status == BASE_NO_MEMORY))
-        fail_msg("seed %llu: %s %s", (unsigned long long)seed, base_status_name(outcome.status), outcome.error.text);
+        fail_msg("seed %" PRIu64 ": %s %s", seed, base_status_name(outcome.status), outcome.error.text);
     return outcome;
 }
 
@@ -440,9 +440,8 @@ static void test_odd_sizes(void **state)
         const struct sim_outcome expected = run_odd(&plain, seed, false), outcome = run_odd(&job, seed, starve);
         answered += outcome.status == BASE_OK;
         if (outcome.status == BASE_OK && (outcome.rows != expected.rows || outcome.checksum != expected.checksum))
-            fail_msg("seed %llu: %llu rows, checksum %016llx; expected %llu, %016llx", (unsigned long long)seed,
-                     (unsigned long long)outcome.rows, (unsigned long long)outcome.checksum,
-                     (unsigned long long)expected.rows, (unsigned long long)expected.checksum);
+            fail_msg("seed %" PRIu64 ": %" PRIu64 " rows, checksum %016" PRIx64 "; expected %" PRIu64 ", %016" PRIx64,
+                     seed, outcome.rows, outcome.checksum, expected.rows, expected.checksum);
     }
     assert_true(answered >= seeds / 2);
 }

@@ -38,10 +38,10 @@ scripts()
     done | xargs shellcheck -S warning
 }
 
-# One dialect (CONTRIBUTING.md): !pointer, bool, one form of banner.
+# One dialect (CONTRIBUTING.md): !pointer, bool, one form of banner, a status compared, no cast for a format.
 one_dialect()
 {
-    ! git grep -nE '== NULL|\b_Bool\b|/\* [A-Za-z].* -{5,} \*/' -- '*.c' '*.h'
+    ! git grep -nE '== NULL|\b_Bool\b|/\* [A-Za-z].* -{5,} \*/|(if|while) \(!?status\)|%[0-9]*ll[ux]|\(unsigned long long\)' -- '*.c' '*.h'
 }
 
 no_loose_ends()

@@ -104,7 +104,7 @@ static void *draw_and_return(void *context)
     struct base_governor *governor = context;
     uint64_t *refused = calloc(1, sizeof *refused);
     for (int i = 0; i < 20000; i++) {
-        if (base_governor_draw(governor, BASE_HOLDER_FRAMES, 3, NULL))
+        if (base_governor_draw(governor, BASE_HOLDER_FRAMES, 3, NULL) != BASE_OK)
             ++*refused;
         else
             base_governor_return(governor, BASE_HOLDER_FRAMES, 3);

@@ -186,7 +186,7 @@ static bool aborts(void (*act)(struct base_pool *pool))
         if (!freopen("/dev/null", "w", stderr))
             _exit(2);
         struct base_pool *pool = NULL;
-        if (base_pool_open(governor, BASE_HOLDER_FRAMES, "test buffers", 64, 10, &pool, NULL))
+        if (base_pool_open(governor, BASE_HOLDER_FRAMES, "test buffers", 64, 10, &pool, NULL) != BASE_OK)
             _exit(2);
         act(pool);
         _exit(0);

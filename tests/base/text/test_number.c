@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@ static void refuse(const char *text)
 {
     uint64_t number = 77;
     if (base_number_parse(text, &number))
-        fail_msg("\"%s\" was taken for %llu", text, (unsigned long long)number);
+        fail_msg("\"%s\" was taken for %" PRIu64, text, number);
     assert_int_equal(number, 77);
 }
 

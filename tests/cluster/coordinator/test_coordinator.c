@@ -1,4 +1,5 @@
 /* The coordinator in virtual time: who is here and what they may say, and then random faults. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -308,7 +309,7 @@ static int tell_seed(void **state)
 {
     (void)state;
     if (running_seed)
-        print_message("failed with MILLRACE_SEED=%llu\n", (unsigned long long)running_seed);
+        print_message("failed with MILLRACE_SEED=%" PRIu64 "\n", running_seed);
     return 0;
 }
 

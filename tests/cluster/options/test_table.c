@@ -1,6 +1,7 @@
 /* Every option of every command is given bad values: the message names the option, the value, and what is allowed. */
 #include "cluster/options/table.h"
 
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -106,14 +107,13 @@ static void check_range(const struct option_command *command, const struct optio
     char word[100], said[200];
     if (row->read != option_read_number)
         return;
-    snprintf(said, sizeof said, "it goes from %llu to %llu", (unsigned long long)row->least,
-             (unsigned long long)row->most);
-    snprintf(word, sizeof word, "--%s=%llu", row->name, (unsigned long long)row->most + 1);
+    snprintf(said, sizeof said, "it goes from %" PRIu64 " to %" PRIu64, row->least, row->most);
+    snprintf(word, sizeof word, "--%s=%" PRIu64, row->name, row->most + 1);
     if (row->most < UINT64_MAX) {
         read_words(command, word, NULL);
         expect_words(word, said);
     }
-    snprintf(word, sizeof word, "--%s=%llu", row->name, (unsigned long long)row->most);
+    snprintf(word, sizeof word, "--%s=%" PRIu64, row->name, row->most);
     assert_int_equal(read_words(command, word, NULL), BASE_OK);
     snprintf(word, sizeof word, "--%s=0", row->name);
     read_words(command, word, NULL);
@@ -122,7 +122,7 @@ static void check_range(const struct option_command *command, const struct optio
     else
         assert_int_equal(error.status, BASE_OK);
     if (row->least > 1) {
-        snprintf(word, sizeof word, "--%s=%llu", row->name, (unsigned long long)row->least - 1);
+        snprintf(word, sizeof word, "--%s=%" PRIu64, row->name, row->least - 1);
         read_words(command, word, NULL);
         expect_words(word, said);
     }

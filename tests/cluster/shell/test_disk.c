@@ -1,4 +1,5 @@
 /* The thread that writes the coordinator's files: decisions become durable, and are told of one by one. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -86,7 +87,7 @@ static bool is_there(uint64_t job)
 {
     char path[96];
     struct stat info;
-    snprintf(path, sizeof path, "%s/decision-%llu", folder, (unsigned long long)job);
+    snprintf(path, sizeof path, "%s/decision-%" PRIu64, folder, job);
     return stat(path, &info) == 0;
 }
 

@@ -1,6 +1,7 @@
 /* Seeded traffic over the simulated network: a few nodes, all connected to all, each sending a stream of its own to
  * each other one and holding chunks back at random. Every received byte is known from its position, so any loss,
  * repetition or mix-up shows. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -337,10 +338,9 @@ static void run_until(struct run *run, bool (*done)(const struct run *))
         for (uint32_t i = 0; i < run->nodes_count; i++)
             events += node_turn(&run->nodes[(first + i) % run->nodes_count]);
         if (events == 0 && !done(run) && !net_sim_advance(run->world, NET_WAIT_FOREVER))
-            fail_msg("seed %llu: deadlock at %llu ns", (unsigned long long)run->seed,
-                     (unsigned long long)net_sim_now_ns(run->world));
+            fail_msg("seed %" PRIu64 ": deadlock at %" PRIu64 " ns", run->seed, net_sim_now_ns(run->world));
         if (++run->tally.rounds > ROUNDS_MAX)
-            fail_msg("seed %llu: no end", (unsigned long long)run->seed);
+            fail_msg("seed %" PRIu64 ": no end", run->seed);
     }
 }
 

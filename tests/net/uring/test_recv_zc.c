@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -145,7 +146,7 @@ static void bench_poll(struct bench *bench, uint64_t wait_ns)
         }
         for (uint32_t b = 0; b < event->chunk.bytes; b++)
             if (event->chunk.data[b] != byte_at(bench->received + b))
-                fail_msg("byte %llu is wrong", (unsigned long long)(bench->received + b));
+                fail_msg("byte %" PRIu64 " is wrong", bench->received + b);
         bench->received += event->chunk.bytes;
         assert_true(bench->held_count < HELD_MAX);
         bench->held[bench->held_count++] = event->chunk;
@@ -165,11 +166,10 @@ static void bench_close(struct bench *bench)
 
 static void stuck(const struct bench *bench)
 {
-#define X(name, ...) fprintf(stderr, #name " %llu\n", (unsigned long long)net_engine_counters(bench->engine)->name);
+#define X(name, ...) fprintf(stderr, #name " %" PRIu64 "\n", net_engine_counters(bench->engine)->name);
     NET_COUNTER_LIST(X)
 #undef X
-    fail_msg("stuck: %llu sent, %llu received, %u held", (unsigned long long)bench->sent,
-             (unsigned long long)bench->received, bench->held_count);
+    fail_msg("stuck: %" PRIu64 " sent, %" PRIu64 " received, %u held", bench->sent, bench->received, bench->held_count);
 }
 
 static void stream(struct bench *bench, uint64_t bytes)

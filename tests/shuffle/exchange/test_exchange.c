@@ -1,5 +1,6 @@
 /* Whole exchanges over the simulated network: every row arrives once, at the right worker, with the right hash,
  * whatever the network, the sinks and the memory do. The seed of a failing run is printed. */
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,9 +45,8 @@ static void run_one(const struct rig_config *config)
     const bool done = rig_run(rig, rig_all_done);
     if (!done || rig_failed(rig)) {
         for (uint32_t i = 0; i < config->workers; i++)
-            fprintf(stderr, "seed %llu, worker %u: %s\n", (unsigned long long)config->seed, i,
-                    rig->worker[i].error.text);
-        fail_msg("seed %llu: the exchange did not end", (unsigned long long)config->seed);
+            fprintf(stderr, "seed %" PRIu64 ", worker %u: %s\n", config->seed, i, rig->worker[i].error.text);
+        fail_msg("seed %" PRIu64 ": the exchange did not end", config->seed);
     }
     rig_check_answer(rig);
     for (uint32_t i = 0; i < config->workers; i++) {
@@ -369,7 +369,7 @@ static void abort_at_any_moment(void **state)
         rig_open(rig, &config);
         turns_left = (uint32_t)(base_random_mix(seed) % 400);
         if (!rig_run(rig, turns_over) && rig_failed(rig))
-            fail_msg("seed %llu failed before it was stopped", (unsigned long long)seed);
+            fail_msg("seed %" PRIu64 " failed before it was stopped", seed);
         rig_close(rig, true);
         free(rig);
     }

@@ -2,6 +2,7 @@
  * documented one; errors name path and cause. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -502,7 +503,7 @@ static void test_checksum_script(void **state)
     assert_non_null(script);
     assert_non_null(fgets(found, sizeof found, script));
     assert_int_equal(pclose(script), 0);
-    snprintf(expected, sizeof expected, "8 %016lx\n", checksum);
+    snprintf(expected, sizeof expected, "8 %016" PRIx64 "\n", checksum);
     assert_string_equal(found, expected);
     free(csv.data);
     rows_free(&rows);

@@ -1,5 +1,6 @@
 /* The CSV scan against a character-by-character reader of whole texts, for every way of cutting a file into morsels and
  * blocks; and its errors. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,8 +106,8 @@ static void scan_every_way(struct harness *harness, const struct shuffle_relatio
             const struct harness_scan how = {.morsel_bytes = morsel, .block_bytes = blocks[b]};
             assert_ok(harness_scan(harness, relation, &how, &rows, &error));
             if (rows.bytes != expected->bytes || (rows.bytes > 0 && memcmp(rows.data, expected->data, rows.bytes) != 0))
-                fail_msg("morsels of %lu, blocks of %u of\n%.*s\ngive\n%s\nnot\n%s", morsel, blocks[b], (int)bytes,
-                         data, rows.data ? rows.data : "", expected->data ? expected->data : "");
+                fail_msg("morsels of %" PRIu64 ", blocks of %u of\n%.*s\ngive\n%s\nnot\n%s", morsel, blocks[b],
+                         (int)bytes, data, rows.data ? rows.data : "", expected->data ? expected->data : "");
             free(rows.data);
         }
     }
@@ -396,7 +397,7 @@ static void test_bad_rows_are_left_out(void **state)
             for (uint32_t i = 0; i < rejects.kept; i++) {
                 assert_int_equal(rejects.reject[i].line, dirty_bad[i].line);
                 if (!strstr(rejects.reject[i].reason, dirty_bad[i].reason))
-                    fail_msg("line %lu: %s", rejects.reject[i].line, rejects.reject[i].reason);
+                    fail_msg("line %" PRIu64 ": %s", rejects.reject[i].line, rejects.reject[i].reason);
             }
             free(rows.data);
         }

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,7 +115,7 @@ static void test_unique(void **state)
     static const uint64_t sizes[] = {1, 2, 3, 6, 1000, 4096, 99991};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         char source[64];
-        snprintf(source, sizeof source, "gen:rows=%lu,row=8,seed=%zu", sizes[s], s);
+        snprintf(source, sizeof source, "gen:rows=%" PRIu64 ",row=8,seed=%zu", sizes[s], s);
         struct text keys = keys_of(*state, source, sizes[s]);
         bool *seen = calloc(sizes[s], sizeof *seen);
         for (uint64_t i = 0; i < sizes[s]; i++) {
