@@ -118,7 +118,7 @@ enum base_status coordinator_bisect_plan(struct cluster_coordinator *c, struct c
         job->bad_request = status == BASE_INVALID;
         return status;
     }
-    bisect->duration_ns = request->duration_ns ? request->duration_ns : BASE_NS_PER_S;
+    bisect->duration_ns = request->duration_ns;
     BASE_ASSERT(job->node_count >= 2);
     bisect->flow_room = job->node_count * (job->node_count - 1);
     bisect->sum.window_count = cluster_bisect_windows(bisect->duration_ns);

@@ -11,13 +11,7 @@
 
 #include "net/engine/engine.h"
 
-enum {
-    CLUSTER_PORT_BLOCK = 256,
-    CLUSTER_PORTS_DEFAULT = 16384,
-    CLUSTER_AREA_BYTES_DEFAULT = 64 << 20, /* docs/zero-copy.md has the arithmetic */
-    CLUSTER_MEMORY_NODE_ANY = -1,
-    CLUSTER_PLACE_TEXT_BYTES = 160
-};
+enum { CLUSTER_PORT_BLOCK = 256, CLUSTER_MEMORY_NODE_ANY = -1, CLUSTER_PLACE_TEXT_BYTES = 160 };
 
 /* As asked for. nic NULL: no card, and nothing else counts. */
 struct cluster_place_options {

@@ -45,17 +45,19 @@ static enum base_status make_absolute(const char *prefix, const char *path, char
 }
 
 /* Generated rows come with their schema: options about files would be ignored, which nobody wants. */
-static enum base_status args_check_generated(const struct cluster_source *source, const char *option,
-                                             struct base_error *error)
+static enum base_status args_check_generated(const struct client_reader *reader, uint32_t index, const char *option)
 {
-    if (source->schema || source->format != CLUSTER_FORMAT_BY_SUFFIX || source->delimiter || source->quote ||
-        source->null_texts[0] != '\0' || source->bad_rows_max > 0 || source->header != CLUSTER_CHOICE_DEFAULT ||
-        source->empty_is_null != CLUSTER_CHOICE_DEFAULT || source->quoted_empty_is_null != CLUSTER_CHOICE_DEFAULT ||
-        source->incomplete != CLUSTER_CHOICE_DEFAULT)
-        return base_error_set(error, BASE_INVALID,
-                              "--%s=%s is generated, with the columns key and payload: options that describe a file do "
-                              "not apply",
-                              option, source->text);
+    const size_t begin = offsetof(struct cluster_client_args, submit.source) + index * sizeof(struct cluster_source);
+    for (uint32_t i = 0; i < reader->reading.given_count; i++) {
+        const struct option_row *row = reader->reading.given[i].row;
+        if (row->offset >= begin && row->offset < begin + sizeof(struct cluster_source) &&
+            strcmp(row->name, option) != 0)
+            return base_error_set(
+                reader->error, BASE_INVALID,
+                "--%s=%s is generated, with the columns key and payload: omit --%s, which describes a "
+                "file",
+                option, reader->args->submit.source[index].text, row->name);
+    }
     return BASE_OK;
 }
 
@@ -70,15 +72,14 @@ static enum base_status check_schema(const char *text, const char *option, struc
     return BASE_OK;
 }
 
-static enum base_status args_check_source(struct cluster_submit *submit, uint32_t index, struct base_error *error)
+static enum base_status args_check_source(struct client_reader *reader, uint32_t index)
 {
+    struct cluster_submit *submit = &reader->args->submit;
+    struct base_error *error = reader->error;
     struct cluster_source *source = &submit->source[index];
     char option[CLIENT_OPTION_BYTES], schema_option[CLIENT_OPTION_BYTES];
     client_source_option(submit, index, "", option);
     client_source_option(submit, index, "-schema", schema_option);
-    if (!source->text)
-        return base_error_set(error, BASE_INVALID,
-                              "--%s=SOURCE is missing: PATH, shared:PATH, local:GLOB or gen:rows=N,...", option);
     struct shuffle_relation relation = {0};
     struct base_error inner = {0};
     char *path = NULL;
@@ -87,7 +88,7 @@ static enum base_status args_check_source(struct cluster_submit *submit, uint32_
         return base_error_set(error, status, "--%s: %s", option, inner.text);
     cluster_source_apply(source, &relation);
     if (relation.placement == SHUFFLE_GENERATED)
-        status = args_check_generated(source, option, error);
+        status = args_check_generated(reader, index, option);
     else
         status = make_absolute(relation.placement == SHUFFLE_LOCAL ? "local:" : "shared:", path, &source->text, error);
     if (status == BASE_OK && relation.csv.delimiter == relation.csv.quote && relation.format == SHUFFLE_FORMAT_CSV)
@@ -128,10 +129,10 @@ static enum base_status check_output(struct client_reader *reader)
     if (format && !submit->out)
         return base_error_set(reader->error, BASE_INVALID,
                               "--output-format says how --out=DIR writes: add --out, or omit --output-format");
-    if (!submit->out)
+    if (!submit->out) {
+        submit->output = SHUFFLE_OUTPUT_COUNT;
         return BASE_OK;
-    if (!format)
-        submit->output = SHUFFLE_OUTPUT_CSV;
+    }
     const enum base_status status = make_absolute("", submit->out, &submit->out, reader->error);
     return status == BASE_OK ? check_path("out", submit->out, reader->error) : status;
 }
@@ -141,12 +142,7 @@ static enum base_status check_job(struct client_reader *reader)
     struct cluster_submit *submit = &reader->args->submit;
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < submit->source_count && status == BASE_OK; i++)
-        status = args_check_source(submit, i, reader->error);
-    if (status == BASE_OK && !submit->on)
-        status = base_error_set(reader->error, BASE_INVALID, "%s",
-                                submit->kind == JOIN_JOB_JOIN
-                                    ? "--on=A=B[,C=D...] is missing: which left columns equal which right ones?"
-                                    : "--by=K[,L...] is missing: by which columns are rows distributed?");
+        status = args_check_source(reader, i);
     return status == BASE_OK ? check_output(reader) : status;
 }
 
@@ -175,16 +171,17 @@ static enum cluster_args_outcome args_give_help(const struct option_command *com
     return CLUSTER_ARGS_WRONG;
 }
 
-static enum base_status check_command(struct client_reader *reader)
+static enum base_status check_command(const struct option_command *command, struct client_reader *reader)
 {
     struct cluster_client_args *args = reader->args;
+    const enum base_status status = option_table_complete(command, &reader->reading);
+    if (status != BASE_OK)
+        return status;
     if (args->command == CLUSTER_COMMAND_KEY) {
         args->file = reader->reading.bare;
         if (!args->file || !*args->file)
             return base_error_set(reader->error, BASE_INVALID, "the name of a new file is missing: millrace key FILE");
     }
-    if (args->command == CLUSTER_COMMAND_BISECT)
-        bisect_options_fill(args);
     return args->submit.source_count > 0 ? check_job(reader) : BASE_OK;
 }
 
@@ -210,7 +207,7 @@ static enum cluster_args_outcome parse_all(struct client_reader *reader, int arg
         return CLUSTER_ARGS_WRONG;
     if (args->help)
         return args_give_help(command, reader, out);
-    return check_command(reader) == BASE_OK ? CLUSTER_ARGS_RUN : CLUSTER_ARGS_WRONG;
+    return check_command(command, reader) == BASE_OK ? CLUSTER_ARGS_RUN : CLUSTER_ARGS_WRONG;
 }
 
 enum cluster_args_outcome cluster_client_args_parse(int argc, char **argv, FILE *out, struct cluster_client_args *args,

@@ -95,19 +95,19 @@ const struct option_row bisect_what_rows[] = {
      .read = read_seconds,
      ARGS_FIELD(submit.bisect.duration_ns),
      .json = "seconds_per_step",
-     .help = "Measured time of every step, 0.05 to 60, after a warm-up (default: 1)",
-     .manual = "Measured time of every step, from 0.05 to 60; the default is 1.\n"
+     .preset = "1",
+     .help = "Measured seconds of every step, 0.05 to 60, after a warm-up",
+     .manual = "Measured seconds of every step, from 0.05 to 60.\n"
                "The warm-up before it is a fifth of that, and 0.1 s at least."},
     {.name = "cuts",
      .value = "all|N|minimum",
      .choice = cuts_choices,
      .read = read_cuts,
      ARGS_FIELD(submit.bisect),
-     .help = "Which balanced cuts: every one (the default up to 8 nodes), N, or the cuts tried while searching for the "
-             "smallest",
-     .manual = "Which balanced cuts: every one (the default up to 8 nodes, possible up to 14),\n.Ar N\n"
-               "of them, or the cuts tried while searching for the smallest.\n"
-               "The default beyond 8 nodes is 32."},
+     .unset = "all up to 8 nodes, else 32",
+     .help = "Which balanced cuts: every one, N, or the cuts tried while searching for the smallest",
+     .manual = "Which balanced cuts: every one (possible up to 14 nodes),\n.Ar N\n"
+               "of them, or the cuts tried while searching for the smallest."},
     {.name = "streams",
      .value = "S",
      .read = option_read_number,
@@ -115,15 +115,14 @@ const struct option_row bisect_what_rows[] = {
      .least = 1,
      .most = CLUSTER_BISECT_STREAMS_MAX,
      .json = "streams",
-     .help = "Connections from one node to another, at most one for each pair of their workers (default: one per "
-             "worker)",
-     .manual = "Connections from one node to another, at most one for each pair of their workers.\n"
-               "The default is one per worker."},
+     .unset = "one per worker",
+     .help = "Connections from one node to another, at most one for each pair of their workers"},
     {.name = "racks",
      .value = "FILE",
      .path = OPTION_PATH_FILE,
      .read = read_racks,
      ARGS_FIELD(submit.bisect),
+     .unset = "none",
      .help = "A line for each node, its name first and rack=NAME somewhere after it: cuts that keep racks together "
              "are tried first",
      .manual = "Says which nodes share a rack: a line for each node, with its name first and\n"
@@ -139,14 +138,16 @@ const struct option_row bisect_run_rows[] = {
      .read = read_engines,
      ARGS_FIELD(bisect),
      .json = "engine",
-     .help = "How bytes are moved (default: auto); several are measured one after the other, into one report",
+     .preset = "auto",
+     .help = "How bytes are moved; several are measured one after the other, into one report",
      .manual = "How bytes are moved;\n.Nm millrace engines\nlists the choices.\n"
-               "Several are measured one after the other, into one report.\nThe default is auto."},
+               "Several are measured one after the other, into one report."},
     {.name = "socket",
      .value = "SETTING=VALUE[,...]",
      .choice = socket_choices,
      .read = option_read_socket,
      ARGS_FIELD(submit.settings.socket),
+     .unset = SOCKET_UNSET,
      .help = "TCP settings, as in `millrace join'",
      .manual = "TCP settings, as in\n.Xr millrace-join 1 ."},
     {0}};
@@ -157,25 +158,19 @@ const struct option_row bisect_show_rows[] = {
      .read = read_link_rate,
      ARGS_FIELD(bisect.link_rate),
      .json = "link_rate",
-     .help = "What the nodes' links carry, as 100gbit or, to send and to receive, 500mbit/200mbit (default: what the "
-             "cards say)",
+     .unset = "what the cards say",
+     .help = "What the nodes' links carry, as 100gbit or, to send and to receive, 500mbit/200mbit",
      .manual = "What the nodes' links carry; the ideal of a cut follows from it.\nA\n.Ar RATE\n"
                "is a number followed by kbit, mbit, gbit or tbit (powers of 1000), or two of them, to send and to "
                "receive, as\n500mbit/200mbit.\n"
-               "The default is what the cards say; virtual cards say nothing of worth."},
+               "Give it where cards are virtual: what those say is not the rate of a link."},
     {.name = "html",
      .value = "FILE",
      .path = OPTION_PATH_FILE,
      .read = option_read_borrowed,
      ARGS_FIELD(bisect.html),
      .most = PATH_MAX - 1,
+     .unset = "none",
      .help = "Write a page with tables and figures, too",
      .manual = "Write a page with tables and figures, too.\nIt needs no other file and no network."},
     {0}};
-
-void bisect_options_fill(struct cluster_client_args *args)
-{
-    struct cluster_bisect_words *words = &args->bisect;
-    if (words->engine_count == 0)
-        words->engine[words->engine_count++] = (struct net_engine_choice){.kind = NET_ENGINE_AUTO};
-}

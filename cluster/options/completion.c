@@ -11,11 +11,6 @@ static void each_row(const struct option_command *command, row_printer *print, F
             print(command, row, to);
 }
 
-static bool takes_value(const struct option_row *row)
-{
-    return row->value || row->choice;
-}
-
 /* Prints text with a backslash before each of the bytes in `special`, and a quote as a quoted string has it. */
 static void print_quoted(const char *text, const char *special, FILE *to)
 {
@@ -39,12 +34,12 @@ static void print_choices(const struct option_row *row, FILE *to)
 static void bash_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
     (void)command;
-    fprintf(to, " --%s%s", row->name, takes_value(row) ? "=" : "");
+    fprintf(to, " --%s%s", row->name, option_row_takes_value(row) ? "=" : "");
 }
 
 static void bash_value(const struct option_command *command, const struct option_row *row, FILE *to)
 {
-    if (!takes_value(row))
+    if (!option_row_takes_value(row))
         return;
     fprintf(to, "        '%s --%s')", command->word ? command->word : "", row->name);
     if (row->path != OPTION_PATH_NONE)
@@ -126,11 +121,12 @@ void option_completion_bash(const struct option_program *program, FILE *to)
 static void zsh_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
     (void)command;
-    char value[OPTION_VALUE_BYTES];
-    fprintf(to, " \\\n                '%s--%s%s[", row->repeats ? "*" : "", row->name, takes_value(row) ? "=" : "");
-    print_quoted(row->help, "[]:\\", to);
+    char value[OPTION_VALUE_BYTES], help[OPTION_HELP_BYTES];
+    fprintf(to, " \\\n                '%s--%s%s[", row->repeats ? "*" : "", row->name,
+            option_row_takes_value(row) ? "=" : "");
+    print_quoted(option_row_help(row, help), "[]:\\", to);
     fputc(']', to);
-    if (takes_value(row)) {
+    if (option_row_takes_value(row)) {
         fputc(':', to);
         print_quoted(option_row_value(row, value), "[]:\\", to);
         fputc(':', to);
@@ -174,6 +170,7 @@ void option_completion_zsh(const struct option_program *program, FILE *to)
 
 static void fish_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
+    char help[OPTION_HELP_BYTES];
     fprintf(to, "complete -c %.*s -n '", (int)strcspn(command->name, " "), command->name);
     if (command->word)
         fprintf(to, "__fish_seen_subcommand_from %s", command->word);
@@ -189,7 +186,7 @@ static void fish_option(const struct option_command *command, const struct optio
     else if (row->value)
         fputs(" -x", to);
     fputs(" -d '", to);
-    print_quoted(row->help, "", to);
+    print_quoted(option_row_help(row, help), "", to);
     fputs("'\n", to);
 }
 

@@ -81,6 +81,7 @@ static const struct option_row coordinator_rows[] = {
      .value = "ADDRESS",
      .read = option_read_address,
      DAEMON_FIELD(coordinator.listen),
+     .needed = "where do nodes and clients connect?",
      .help = "Where nodes and clients connect, such as 127.0.0.1:7400",
      .manual = "Where nodes and clients connect, such as 127.0.0.1:7400 or [::1]:7400."},
     {.name = "state",
@@ -89,6 +90,7 @@ static const struct option_row coordinator_rows[] = {
      .read = option_read_borrowed,
      DAEMON_FIELD(coordinator.state_folder),
      .most = PATH_MAX - 1 - NAME_MAX - 1,
+     .needed = "a folder for decisions and job numbers, of this coordinator alone",
      .help = "Where decisions and job numbers are kept; made if it does not exist",
      .manual = "Where decisions to publish output and job numbers are kept; made if it does not exist, for this user "
                "alone.\n"
@@ -105,11 +107,12 @@ static const struct option_row coordinator_rows[] = {
      .least = 1,
      .most = CLUSTER_NODES_MAX,
      .json = "nodes_expected",
-     .help = "Run jobs only when N nodes are here (default: on the nodes that are here)",
+     .preset = "0",
+     .help = "Run jobs only when N nodes are here; 0: on those that are here",
      .manual = "The number of nodes of the cluster.\n"
                "A job that begins while fewer are here fails at once and names those missing; further nodes are "
                "refused.\n"
-               "Without it, jobs run on the nodes that are here."},
+               "With 0 jobs run on the nodes that are here."},
     {0}};
 
 static const struct option_row node_rows[] = {
@@ -118,6 +121,7 @@ static const struct option_row node_rows[] = {
      .read = read_name,
      DAEMON_FIELD(node.name),
      .json = "name",
+     .needed = "a name that no other node of the cluster has",
      .help = "Name of this node, unique in the cluster",
      .manual = "A name of its own for each node: up to 63 letters, digits, hyphens, underscores or dots.\n"
                "Workers are numbered by the order of the names."},
@@ -125,6 +129,7 @@ static const struct option_row node_rows[] = {
      .value = "ADDRESS",
      .read = option_read_address,
      DAEMON_FIELD(node.coordinator),
+     .needed = "where does the coordinator listen?",
      .help = "Where the coordinator listens, such as 127.0.0.1:7400",
      .manual = "Where the coordinator listens.\n"
                "It need not be there yet, and may come back: the node tries again, at least once a second."},
@@ -134,6 +139,7 @@ static const struct option_row node_rows[] = {
      .read = read_host,
      DAEMON_FIELD(node.listen),
      .json = "address",
+     .needed = "at which address do other nodes reach this one?",
      .help = "Address at which other nodes reach this one's workers",
      .manual = "The address at which other nodes reach this one.\n"
                "Every worker listens there on a port that the kernel gives.\n"
@@ -145,25 +151,28 @@ static const struct option_row node_rows[] = {
      .least = 1,
      .most = WORKERS_MAX,
      .json = "workers",
-     .help = "Worker threads (default: one for each core)"},
+     .unset = "one for each core",
+     .help = "Worker threads"},
     {.name = "memory",
      .value = "BYTES",
      .read = option_read_number,
      DAEMON_FIELD(node.memory_bytes),
      .most = UINT64_C(1) << 50,
      .json = "memory_bytes",
-     .help = "Budget for buffers and tables; 0: no limit (default: half of the machine's)",
+     .unset = "half of the machine's memory",
+     .help = "Budget for buffers and tables; 0: no limit",
      .manual = "Budget for frames, receive chunks, tables and buffers, as a number of bytes, which k, M, G, T (powers "
                "of 1000) or Ki, Mi, Gi, Ti (powers of 1024) may follow.\n"
                "A job that needs more fails and says which part needed how much.\n"
-               "0 is no limit; the default is half of the machine's memory."},
+               "0 is no limit."},
     {.name = "engine",
      .value = "ENGINE",
      .choice = option_engine_choices,
      .read = option_read_engine,
      DAEMON_FIELD(node.engine),
      .json = "engine",
-     .help = "auto, epoll, uring or a rung of the ladder (default: auto)",
+     .preset = "auto",
+     .help = "auto, epoll, uring or a rung of the ladder",
      .manual = "auto (io_uring where it works, else epoll), uring, epoll or any other that\n.Nm millrace engines\n"
                "lists, with options as in\n.Xr millrace-join 1 .\nA job may ask for another."},
     {.name = "pin",
@@ -181,6 +190,7 @@ static const struct option_row card_rows[] = {
      .read = option_read_borrowed,
      DAEMON_FIELD(node.place.nic),
      .most = IF_NAMESIZE - 1,
+     .unset = "none",
      .help = "Zero-copy receive from this card's queues (needs --rx-queues)",
      .manual = "Receive without a copy from queues of this card\n.Pq Fl -rx-queues .\n"
                "The engines auto and uring then have zero-copy receive, as uring-recv-zc has.\n"
@@ -192,6 +202,7 @@ static const struct option_row card_rows[] = {
      .read = read_queues,
      DAEMON_FIELD(node.place),
      .json = "placement",
+     .unset = "none",
      .help = "The receive queues that are this node's: worker i takes FIRST+i",
      .manual = "The card's receive queues that are this node's: worker\n.Ar i\ntakes queue FIRST+\\fIi\\fR.\n"
                "Nothing else may be steered there, and all that is for that worker must be: it listens at one\n"
@@ -201,10 +212,10 @@ static const struct option_row card_rows[] = {
      .read = option_read_number,
      DAEMON_FIELD(node.place.port_first),
      .most = UINT16_MAX,
-     .help = "With --nic, worker i has the 256 local ports from FIRST+256*i on (default: 16384)",
+     .preset = "16384",
+     .help = "With --nic, worker i has the 256 local ports from FIRST+256*i on",
      .manual = "With\n.Fl -nic :\nthe local ports.\n"
-               "Worker\n.Ar i\nowns the 256 ports from FIRST+256*\\fIi\\fR on; FIRST is a multiple of 256 (default: "
-               "16384).\n"
+               "Worker\n.Ar i\nowns the 256 ports from FIRST+256*\\fIi\\fR on; FIRST is a multiple of 256.\n"
                "For worker 2 that is the rule\n"
                ".Ql ethtool -N IF flow-type tcp4 dst-port 16896 m 0x00ff action QUEUE\n"
                "(bits of the mask that are set do not count)."},
@@ -213,16 +224,18 @@ static const struct option_row card_rows[] = {
      .read = option_read_number,
      DAEMON_FIELD(node.place.area_bytes),
      .most = UINT64_C(1) << 40,
-     .help = "Memory of each worker that its queue receives into (default: 64M)",
-     .manual = "With\n.Fl -nic :\nmemory of each worker that its queue receives into (default: 64M)."},
+     .preset = "64Mi", /* docs/zero-copy.md has the arithmetic */
+     .help = "Memory of each worker that its queue receives into",
+     .manual = "With\n.Fl -nic :\nmemory of each worker that its queue receives into."},
     {.name = "zc-chunk",
      .value = "BYTES",
      .read = read_piece,
      DAEMON_FIELD(node.place.piece_bytes),
      .most = UINT64_C(1) << 30,
+     .unset = "a page",
      .help = "Size of its pieces, a power of two; larger than a page where the driver takes it",
      .manual = "With\n.Fl -nic :\n"
-               "the size of its pieces, a power of two from a page on (default: a page); larger ones lie on reserved "
+               "the size of its pieces, a power of two from a page on; larger ones lie on reserved "
                "huge pages, and where\nthe driver does not take them they are pages."},
     {0}};
 
@@ -230,12 +243,11 @@ static const struct option_row card_rows[] = {
 #define KEY_ROW                                                                                                        \
     {                                                                                                                  \
         .name = "key", .value = "FILE", .path = OPTION_PATH_FILE, .read = option_read_borrowed, DAEMON_FIELD(key),     \
-        .most = PATH_MAX - 1,                                                                                          \
-        .help = "The cluster's key, which all who connect must have too (default: $" CLUSTER_KEY_VARIABLE ")",         \
-        .manual = "The cluster's key, as\n.Nm millrace key\n"                                                          \
+        .most = PATH_MAX - 1, .unset = "$" CLUSTER_KEY_VARIABLE,                                                       \
+        .help = "The file with the cluster's key, which all who connect must have too",                                \
+        .manual = "The file with the cluster's key, as\n.Nm millrace key\n"                                            \
                   "makes it: 64 hexadecimal digits in a file of the user who runs the daemon, which nobody else may "  \
                   "read or change.\n"                                                                                  \
-                  "The default is the file that\n.Ev " CLUSTER_KEY_VARIABLE "\nnames.\n"                               \
                   "Coordinator, nodes and clients must all have the same; others are refused, and both sides say so."  \
     }
 #define OPEN_ROW(member)                                                                                               \
@@ -314,21 +326,16 @@ static void fill_defaults(struct daemon_args *args)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
-    args->node.place.port_first = CLUSTER_PORTS_DEFAULT;
-    args->node.place.area_bytes = CLUSTER_AREA_BYTES_DEFAULT;
     args->node.workers = cores > 0 ? (uint32_t)cores : 1;
     args->node.memory_bytes = pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes / 2 : 0;
 }
 
-static enum base_status daemon_check(const struct option_reading *reading, enum daemon_command command,
+static enum base_status daemon_check(struct option_reading *reading, const struct option_command *command,
                                      struct base_error *error)
 {
-    static const char *const needed[DAEMON_COMMANDS][4] = {{"listen", "state"}, {"name", "coordinator", "listen"}};
-    for (int i = 0; needed[command][i]; i++)
-        if (!option_table_given(reading, needed[command][i]))
-            return base_error_set(error, BASE_INVALID, "--%s is missing: %s needs --%s", needed[command][i],
-                                  commands[command].name,
-                                  command == DAEMON_NODE ? "name, --coordinator and --listen" : "listen and --state");
+    const enum base_status status = option_table_complete(command, reading);
+    if (status != BASE_OK)
+        return status;
     const bool card = option_table_given(reading, "nic");
     if (card != option_table_given(reading, "rx-queues") ||
         (!card && (option_table_given(reading, "ports") || option_table_given(reading, "zc-area") ||
@@ -368,5 +375,5 @@ enum daemon_outcome daemon_args_parse(int argc, char **argv, FILE *out, struct d
         return DAEMON_WRONG;
     if (args->help)
         return daemon_give_help(command, out, error);
-    return daemon_check(&reading, args->command, error) == BASE_OK ? DAEMON_RUN : DAEMON_WRONG;
+    return daemon_check(&reading, command, error) == BASE_OK ? DAEMON_RUN : DAEMON_WRONG;
 }

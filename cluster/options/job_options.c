@@ -32,7 +32,8 @@ const struct option_row job_output_rows[] = {
      SUBMIT_FIELD(out),
      .most = PATH_MAX - 1,
      .json = "out",
-     .help = "Write the rows into this new folder (default: count and checksum only)",
+     .unset = "none: rows are counted, and summed up in a checksum",
+     .help = "Write the rows into this new folder",
      .manual =
          "Write the rows into files part-00000.csv (or .bin) and so on, one for each worker, in this folder, which "
          "must not exist yet on any node.\n"
@@ -42,14 +43,16 @@ const struct option_row job_output_rows[] = {
      .choice = output_choices,
      .read = option_read_choice,
      SUBMIT_FIELD(output),
-     .help = "Format of what --out writes (default: csv)",
-     .manual = "CSV with a header of the form name:type, or rows of fixed width.\nThe default is csv."},
+     .preset = "csv",
+     .help = "Format of what --out writes",
+     .manual = "CSV with a header of the form name:type, or rows of fixed width."},
     {.name = "report",
      .value = "FILE",
      .path = OPTION_PATH_FILE,
      .read = option_read_borrowed,
      OPTION_FIELD(struct cluster_client_args, report),
      .most = PATH_MAX - 1,
+     .unset = "none",
      .help = "Write the object of --json into this file, too",
      .manual = "Write the object that\n.Fl -json\n"
                "prints into this file, too, which is made or replaced; a job that fails gives one as well."},
@@ -57,7 +60,8 @@ const struct option_row job_output_rows[] = {
 
 #define ENGINE_MANUAL                                                                                                  \
     "How bytes are moved: auto, uring, epoll or a rung, with options after it as\n"                                    \
-    ".Ar RUNG Ns + Ns Ar OPTION .\n" ENGINE_MANUAL_DEFAULT                                                             \
+    ".Ar RUNG Ns + Ns Ar OPTION .\n"                                                                                   \
+    "auto is io_uring where it works, else epoll, and the report says why.\n"                                          \
     "With auto and uring every node decides for each job on multishot or one-shot receives, number and size of "       \
     "chunks, and zero-copy sends, from the\n"                                                                          \
     "size of rows and messages, the number of connections, and what its earlier jobs met; the report has the "         \
@@ -92,17 +96,17 @@ const struct option_row job_output_rows[] = {
     "How the job's TCP connections are set up, on every node:\n"                                                       \
     ".Bl -tag -width Ds\n"                                                                                             \
     ".It Cm congestion= Ns Ar NAME\n"                                                                                  \
-    "Congestion control.\nThe default is cubic, else reno, else what the kernel has.\n"                                \
+    "Congestion control; without it cubic, else reno, else what the kernel has.\n"                                     \
     "If a node does not have or allow it, the job fails; the error lists those available.\n"                           \
     ".It Cm send-buffer= Ns Ar SIZE , Cm recv-buffer= Ns Ar SIZE\n"                                                    \
     "Buffers of the kernel, as SO_SNDBUF and SO_RCVBUF take them (the kernel doubles them for its own overhead).\n"    \
-    "The default is the kernel's own sizing, which adapts.\n"                                                          \
+    "Without them the kernel sizes its buffers, which adapts.\n"                                                       \
     "A receive buffer below 16 KiB may slow a job to a crawl: when TCP offers less than a segment, its peer waits "    \
     "200\n"                                                                                                            \
     "ms before it sends one.\n"                                                                                        \
     "Only root may exceed net.core.wmem_max or rmem_max; otherwise the size is clamped, and the report says so.\n"     \
     ".It Cm notsent-lowat= Ns Ar SIZE\n"                                                                               \
-    "TCP_NOTSENT_LOWAT, the unsent bytes above which a send waits.\nThe default is the kernel's.\n"                    \
+    "TCP_NOTSENT_LOWAT, the unsent bytes above which a send waits; without it the kernel's.\n"                         \
     ".It Cm nodelay= Ns Cm on | off\n"                                                                                 \
     "Whether small segments are sent at once (on).\n"                                                                  \
     ".El"
@@ -114,7 +118,8 @@ const struct option_row job_run_rows[] = {
      .read = option_read_engine,
      SUBMIT_FIELD(settings.engine),
      .json = "engine",
-     .help = "How bytes are moved (default: auto, io_uring where it works)",
+     .preset = "auto",
+     .help = "How bytes are moved; auto: by io_uring where it works",
      .manual = ENGINE_MANUAL},
     {.name = "verify",
      .read = option_read_flag,
@@ -128,52 +133,55 @@ const struct option_row job_run_rows[] = {
      .choice = socket_choices,
      .read = option_read_socket,
      SUBMIT_FIELD(settings.socket),
+     .unset = SOCKET_UNSET,
      .help = "TCP settings: congestion=NAME, send-buffer=SIZE, recv-buffer=SIZE, notsent-lowat=SIZE, nodelay=on|off",
      .manual = SOCKET_MANUAL},
     {0}};
 
-const struct option_row job_tune_rows[] = {
-    {.name = "frame-bytes",
-     .value = "SIZE",
-     .zero = true,
-     .read = option_read_number,
-     SUBMIT_FIELD(settings.frame_bytes),
-     .least = 4096,
-     .most = 1 << 20,
-     .help = "Frame size (a frame is the unit sent; default: by the size of the input)",
-     .manual = "Frame size (a frame is the unit sent), from 4Ki to 1Mi; the default goes by the size of the input."},
-    {.name = "frames-per-lane",
-     .value = "N",
-     .zero = true,
-     .read = option_read_number,
-     SUBMIT_FIELD(settings.frames_per_lane),
-     .least = 1,
-     .most = 1024,
-     .help = "Frames in flight from one worker to another (default: 2)"},
-    {.name = "chunk-bytes",
-     .value = "SIZE",
-     .zero = true,
-     .read = option_read_number,
-     SUBMIT_FIELD(settings.recv_chunk_bytes),
-     .least = 4096,
-     .most = 1 << 24,
-     .help = "Size of a receive chunk (default: as the engine chooses)",
-     .manual = "Size of a receive chunk.\nThe default is chosen by auto and uring, and 64Ki for named rungs."},
-    {.name = "chunks",
-     .value = "N",
-     .zero = true,
-     .read = option_read_number,
-     SUBMIT_FIELD(settings.recv_chunk_count),
-     .least = 1,
-     .most = 32768,
-     .help = "Receive chunks of a worker (default: as the engine chooses)",
-     .manual = "Receive chunks of a worker.\nThe default is chosen by auto and uring, and 32 for named rungs."},
-    {.name = "morsel-bytes",
-     .value = "SIZE",
-     .zero = true,
-     .read = option_read_number,
-     SUBMIT_FIELD(settings.morsel_bytes),
-     .least = 1024,
-     .most = UINT64_C(1) << 40,
-     .help = "Size of a piece of input (default: 4Mi, less for small inputs)"},
-    {0}};
+const struct option_row job_tune_rows[] = {{.name = "frame-bytes",
+                                            .value = "SIZE",
+                                            .zero = true,
+                                            .read = option_read_number,
+                                            SUBMIT_FIELD(settings.frame_bytes),
+                                            .least = 4096,
+                                            .most = 1 << 20,
+                                            .unset = "chosen by the size of the input",
+                                            .help = "Frame size (a frame is the unit sent)",
+                                            .manual = "Frame size (a frame is the unit sent), from 4Ki to 1Mi."},
+                                           {.name = "frames-per-lane",
+                                            .value = "N",
+                                            .zero = true,
+                                            .read = option_read_number,
+                                            SUBMIT_FIELD(settings.frames_per_lane),
+                                            .least = 1,
+                                            .most = 1024,
+                                            .unset = "2, or 4 for engines that send without a copy",
+                                            .help = "Frames in flight from one worker to another"},
+                                           {.name = "chunk-bytes",
+                                            .value = "SIZE",
+                                            .zero = true,
+                                            .read = option_read_number,
+                                            SUBMIT_FIELD(settings.recv_chunk_bytes),
+                                            .least = 4096,
+                                            .most = 1 << 24,
+                                            .unset = "chosen by auto and uring, 64Ki for named rungs",
+                                            .help = "Size of a receive chunk"},
+                                           {.name = "chunks",
+                                            .value = "N",
+                                            .zero = true,
+                                            .read = option_read_number,
+                                            SUBMIT_FIELD(settings.recv_chunk_count),
+                                            .least = 1,
+                                            .most = 32768,
+                                            .unset = "chosen by auto and uring, 32 for named rungs",
+                                            .help = "Receive chunks of a worker"},
+                                           {.name = "morsel-bytes",
+                                            .value = "SIZE",
+                                            .zero = true,
+                                            .read = option_read_number,
+                                            SUBMIT_FIELD(settings.morsel_bytes),
+                                            .least = 1024,
+                                            .most = UINT64_C(1) << 40,
+                                            .unset = "4Mi, less for small inputs",
+                                            .help = "Size of a piece of input (a morsel)"},
+                                           {0}};

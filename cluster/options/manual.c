@@ -25,7 +25,13 @@ static void print_text(const struct option_command *command, const struct option
     if (row->manual)
         fprintf(to, "%s\n", row->manual);
     else
-        fprintf(to, "%s.\n", row->help);
+        fprintf(to, "%s%s\n", row->help, row->help[strlen(row->help) - 1] == '?' ? "" : ".");
+    if (row->preset)
+        fprintf(to, "The default is\n.Cm %s .\n", strcmp(row->preset, "\"") == 0 ? "\\(dq" : row->preset);
+    if (row->unset)
+        fprintf(to, "The default is %s.\n", row->unset);
+    if (row->needed)
+        fputs("It is required.\n", to);
     if (row->repeats && !strstr(row->help, "several times"))
         fputs("It may be given several times.\n", to);
     if (row->json)

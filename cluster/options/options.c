@@ -18,20 +18,19 @@ static const struct option_row common_rows[] = {
      .value = "ADDRESS",
      .read = option_read_borrowed,
      ARGS_FIELD(coordinator),
-     .help = "Where the coordinator listens (default: $MILLRACE_COORDINATOR, else " CLUSTER_COORDINATOR_DEFAULT ")",
-     .manual =
-         "Where the coordinator listens, as\n.Ar HOST:PORT\nor\n.Ar [IPV6]:PORT .\n"
-         "The default is the value of\n.Ev MILLRACE_COORDINATOR ,\nor " CLUSTER_COORDINATOR_DEFAULT " without one."},
+     .unset = "$MILLRACE_COORDINATOR, else " CLUSTER_COORDINATOR_DEFAULT,
+     .help = "Where the coordinator listens",
+     .manual = "Where the coordinator listens, as\n.Ar HOST:PORT\nor\n.Ar [IPV6]:PORT ."},
     {.name = "key",
      .value = "FILE",
      .path = OPTION_PATH_FILE,
      .read = option_read_borrowed,
      ARGS_FIELD(key),
      .most = PATH_MAX - 1,
-     .help = "The cluster's key (default: $" CLUSTER_KEY_VARIABLE ", else none)",
-     .manual = "The cluster's key, where its daemons have one.\n"
-               "The file is refused when others than its owner may read or change it.\n"
-               "The default is the file that\n.Ev " CLUSTER_KEY_VARIABLE "\nnames."},
+     .unset = "$" CLUSTER_KEY_VARIABLE ", else none",
+     .help = "The file with the cluster's key",
+     .manual = "The file with the cluster's key, where its daemons have one.\n"
+               "The file is refused when others than its owner may read or change it."},
     {.name = "json",
      .read = option_read_flag,
      ARGS_FIELD(json),
@@ -89,6 +88,7 @@ static const struct option_row join_match_rows[] = {
      .read = option_read_text,
      ARGS_FIELD(submit.on),
      .most = CLUSTER_TEXT_BYTES_MAX,
+     .needed = "which left columns equal which right ones?",
      .help = "Left columns and the right columns they must equal",
      .manual = "Left columns and the right columns they must equal.\n"
                "Integers of all widths compare by value, so do decimals and integers, and floats; text and bytes "
@@ -98,16 +98,17 @@ static const struct option_row join_match_rows[] = {
     {.name = "type",
      .choice = type_choices,
      .read = read_type,
+     .preset = "inner",
      .help = "Kind of join; this version has inner joins only"},
     {.name = "select",
      .value = "COLUMN[,...]",
      .read = option_read_text,
      ARGS_FIELD(submit.select),
      .most = CLUSTER_TEXT_BYTES_MAX,
-     .help = "Columns of the result: A, left.A or right.B (default: all)",
+     .unset = "all columns, left before right",
+     .help = "Columns of the result: A, left.A or right.B",
      .manual = "Columns of the result, in this order: a name that only one side has, or\n"
                ".Cm left. Ns Ar A ,\n.Cm right. Ns Ar B .\n"
-               "The default is all columns, left before right.\n"
                "Of two columns of one name the right one is called right.NAME, in whatever order they are selected."},
     {0}};
 
@@ -119,17 +120,20 @@ static const struct option_row shuffle_match_rows[] = {
      .read = option_read_text,
      ARGS_FIELD(submit.on),
      .most = CLUSTER_TEXT_BYTES_MAX,
+     .needed = "by which columns are rows distributed?",
      .help = "Columns of the key"},
     {.name = "select",
      .value = "COLUMN[,...]",
      .read = option_read_text,
      ARGS_FIELD(submit.select),
      .most = CLUSTER_TEXT_BYTES_MAX,
-     .help = "Columns of the result (default: all)"},
+     .unset = "all columns",
+     .help = "Columns of the result"},
     {.name = "into",
      .choice = into_choices,
      .read = option_read_choice,
      ARGS_FIELD(submit.into_table),
+     .unset = "none",
      .help = "Put the rows into hash tables, to measure that; not with --out",
      .manual = "Put the rows into hash tables, to measure that; not with\n.Fl -out ."},
     {0}};
@@ -141,12 +145,12 @@ static const struct option_row doctor_rows[] = {
      .value = "IF",
      .read = option_read_borrowed,
      ARGS_FIELD(interface),
+     .unset = "none: interfaces are judged by their settings",
      .help = "Bind the last receive queue of this network interface for a moment, to see whether zero-copy receive "
              "works; on a card that supports it, its traffic pauses during the test",
      .manual = "Binds the last receive queue of this network interface for a moment, to see whether zero-copy receive "
                "works.\n"
-               "On a card that supports it, its traffic pauses during the test: do not use it while jobs run.\n"
-               "Without it, interfaces are judged by their settings."},
+               "On a card that supports it, its traffic pauses during the test: do not use it while jobs run."},
     {0}};
 
 /* ---- commands ---- */

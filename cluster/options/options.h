@@ -13,8 +13,8 @@ extern const struct option_row join_source_rows[], shuffle_source_rows[];
 extern const struct option_row job_output_rows[], job_run_rows[], job_tune_rows[];
 extern const struct option_row bisect_what_rows[], bisect_run_rows[], bisect_show_rows[];
 
-/* What several tables say of --engine and --socket. */
-#define ENGINE_MANUAL_DEFAULT "The default is auto: io_uring where it works, else epoll, and the report says why.\n"
+/* What several tables have of --socket. */
+#define SOCKET_UNSET "cubic where the kernel has it, the kernel's sizes, nodelay=on"
 extern const struct option_choice socket_choices[];
 option_reader option_read_socket; /* struct net_socket_settings */
 
@@ -22,7 +22,5 @@ option_reader option_read_socket; /* struct net_socket_settings */
  * or begins with '-'; option has CLIENT_OPTION_BYTES. */
 enum { CLIENT_OPTION_BYTES = 40 };
 void client_source_option(const struct cluster_submit *submit, uint32_t index, const char *what, char *option);
-/* Fills what was left to its default. */
-void bisect_options_fill(struct cluster_client_args *args);
 
 #endif

@@ -75,12 +75,12 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     "When all nodes together have found more than\n.Ar N\n"                                                            \
     "in the input, the job fails, at the end of the pass over that input, and says how many there are and where the "  \
     "first one is.\n"                                                                                                  \
-    "The default, 0, is to fail at the first.\n"                                                                       \
+    "0 fails the job at the first.\n"                                                                                  \
     "Broken quoting, rows above the limit, files that change and errors of reading always fail the job.\n"             \
     "Not for rows of fixed width."
 #define INCOMPLETE_MANUAL                                                                                              \
     "Read the folder of an earlier result although parts, bytes or rows are missing that its\n.Pa _SUCCESS.json\n"     \
-    "counts, or the file itself is.\nThe default is no: the job fails and says what is missing."
+    "counts, or the file itself is.\nOtherwise the job fails and says what is missing."
 
 /* What can be said of an input besides what it is. A row is made for a prefix of its name, a source's index, and
  * whether it is an alias. */
@@ -90,51 +90,48 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     }
 #define ROW_SCHEMA(prefix, i, a)                                                                                       \
     SOURCE_ROW(prefix, "schema", a, .value = "SCHEMA", .read = option_read_text, SOURCE_FIELD(i, schema),              \
-               .most = CLUSTER_TEXT_BYTES_MAX, .help = "Columns: NAME:TYPE[?][,...]; ? means that it may be NULL",     \
-               .manual = SCHEMA_MANUAL)
+               .most = CLUSTER_TEXT_BYTES_MAX, .unset = "a header's, that of NAME.schema, or inferred",                \
+               .help = "Columns: NAME:TYPE[?][,...]; ? means that it may be NULL", .manual = SCHEMA_MANUAL)
 #define ROW_FORMAT(prefix, i, a)                                                                                       \
     SOURCE_ROW(prefix, "format", a, .choice = format_choices, .read = option_read_choice, SOURCE_FIELD(i, format),     \
-               .help = "Format (default: bin for names such as t.bin or t.bin.gz, else csv)",                          \
-               .manual = "Comma-separated text, or rows of fixed width.\n"                                             \
-                         "The default goes by the name: .bin (also .bin.gz and .bin.zst) is bin, all else csv.")
+               .unset = "bin for names such as t.bin or t.bin.gz, else csv", .help = "Format",                         \
+               .manual = "Comma-separated text, or rows of fixed width.")
 #define ROW_DELIMITER(prefix, i, a)                                                                                    \
     SOURCE_ROW(prefix, "delimiter", a, .value = "C", .choice = delimiter_choices, .read = read_character,              \
-               SOURCE_FIELD(i, delimiter),                                                                             \
-               .help = "Between CSV fields (default: a comma; a tab for names that end in .tsv)",                      \
-               .manual = "The ASCII character between CSV fields; the word tab is a tab.\n"                            \
-                         "The default is a comma, or a tab for names that end in .tsv.")
+               SOURCE_FIELD(i, delimiter), .unset = "a comma, or a tab for names such as t.tsv or t.tsv.gz",           \
+               .help = "Between CSV fields",                                                                           \
+               .manual = "The ASCII character between CSV fields; the word tab is a tab.")
 #define ROW_QUOTE(prefix, i, a)                                                                                        \
     SOURCE_ROW(prefix, "quote", a, .value = "C|none", .choice = quote_choices, .read = read_character,                 \
-               SOURCE_FIELD(i, quote), .help = "Around CSV fields (default: \"); none: quotes are text",               \
-               .manual = "The ASCII character around CSV fields.\nThe default is a double quote.\n"                    \
+               SOURCE_FIELD(i, quote), .preset = "\"", .help = "Around CSV fields; none: quotes are text",             \
+               .manual = "The ASCII character around CSV fields.\n"                                                    \
                          "The word none says that there are no quoted fields: quotes are text.")
 #define ROW_HEADER(prefix, i, a)                                                                                       \
     SOURCE_ROW(prefix, "header", a, .choice = yes_no_choices, .read = option_read_choice, SOURCE_FIELD(i, header),     \
-               .help = "Does the first CSV record name the columns? (default: yes)",                                   \
-               .manual = "Does the first CSV record name the columns?\nThe default is yes.")
+               .preset = "yes", .help = "Does the first CSV record name the columns?")
 #define ROW_EMPTY_NULL(prefix, i, a)                                                                                   \
     SOURCE_ROW(prefix, "empty-null", a, .choice = yes_no_choices, .read = option_read_choice,                          \
-               SOURCE_FIELD(i, empty_is_null), .help = "Is an empty CSV field NULL? (default: yes)",                   \
-               .manual = "Is an empty CSV field NULL?\nThe default is yes.")
+               SOURCE_FIELD(i, empty_is_null), .preset = "yes", .help = "Is an empty CSV field NULL?")
 #define ROW_QUOTED_EMPTY_NULL(prefix, i, a)                                                                            \
     SOURCE_ROW(prefix, "quoted-empty-null", a, .choice = yes_no_choices, .read = option_read_choice,                   \
-               SOURCE_FIELD(i, quoted_empty_is_null), .help = "Is a quoted empty CSV field NULL too? (default: no)",   \
-               .manual = "Is a quoted empty CSV field NULL too?\nThe default is no.")
+               SOURCE_FIELD(i, quoted_empty_is_null), .preset = "no", .help = "Is a quoted empty CSV field NULL too?")
 #define ROW_NULL(prefix, i, a)                                                                                         \
     SOURCE_ROW(prefix, "null", a, .value = "TEXT", .repeats = true, .read = read_null_text,                            \
-               SOURCE_FIELD(i, null_texts),                                                                            \
+               SOURCE_FIELD(i, null_texts), .unset = "none",                                                           \
                .help = "An unquoted CSV field of this text is NULL; may be given several times",                       \
                .manual = "An unquoted field of this text is NULL, such as NA or \\eN; may be given several times.\n"   \
                          "In quotes it is text.")
 #define ROW_SKIP_BAD_ROWS(prefix, i, a)                                                                                \
     SOURCE_ROW(prefix, "skip-bad-rows", a, .value = "N", .read = option_read_number, SOURCE_FIELD(i, bad_rows_max),    \
-               .most = UINT64_MAX, .json = "skipped",                                                                  \
-               .help = "Leave out bad CSV rows, at most N (default: 0, a bad row is an error)", .manual = SKIP_MANUAL)
+               .most = UINT64_MAX, .json = "skipped", .preset = "0",                                                   \
+               .help = "Leave out bad CSV rows, at most N; 0: the first fails the job", .manual = SKIP_MANUAL)
 #define ROW_INCOMPLETE(prefix, i, a)                                                                                   \
-    SOURCE_ROW(                                                                                                        \
-        prefix, "incomplete", a, .choice = yes_no_choices, .read = option_read_choice, SOURCE_FIELD(i, incomplete),    \
-        .help = "Read a result of Millrace of which a part is missing? (default: no)", .manual = INCOMPLETE_MANUAL)
+    SOURCE_ROW(prefix, "incomplete", a, .choice = yes_no_choices, .read = option_read_choice,                          \
+               SOURCE_FIELD(i, incomplete), .preset = "no",                                                            \
+               .help = "Read a result of Millrace of which a part is missing?", .manual = INCOMPLETE_MANUAL)
 #define LEFT_AND_RIGHT(row) row("left-", 0, false), row("right-", 1, true)
+
+#define SOURCE_NEEDED "PATH, shared:PATH, local:GLOB or gen:rows=N,..."
 
 const struct option_row join_source_rows[] = {
     {.name = "left",
@@ -143,6 +140,7 @@ const struct option_row join_source_rows[] = {
      SOURCE_FIELD(0, text),
      .path = OPTION_PATH_FILE,
      .most = CLUSTER_TEXT_BYTES_MAX,
+     .needed = SOURCE_NEEDED,
      .help = "The left input: PATH, shared:PATH, local:GLOB or gen:rows=N,...",
      .manual = "The left input, as described under\n.Sx Sources ."},
     {.name = "right",
@@ -151,6 +149,7 @@ const struct option_row join_source_rows[] = {
      SOURCE_FIELD(1, text),
      .path = OPTION_PATH_FILE,
      .most = CLUSTER_TEXT_BYTES_MAX,
+     .needed = SOURCE_NEEDED,
      .help = "The right input"},
     LEFT_AND_RIGHT(ROW_SCHEMA),
     LEFT_AND_RIGHT(ROW_FORMAT),
@@ -171,6 +170,7 @@ const struct option_row shuffle_source_rows[] = {
      SOURCE_FIELD(0, text),
      .path = OPTION_PATH_FILE,
      .most = CLUSTER_TEXT_BYTES_MAX,
+     .needed = SOURCE_NEEDED,
      .help = "The input: PATH, shared:PATH, local:GLOB or gen:rows=N,...",
      .manual = "The input, as sources are described in\n.Xr millrace-join 1 ."},
     ROW_SCHEMA("", 0, false),

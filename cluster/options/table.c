@@ -22,6 +22,7 @@ struct argp_table {
     const struct option_row *row[OPTION_ROWS_MAX]; /* by key - KEY_FIRST */
     int row_count;
     char value[OPTION_ROWS_MAX][OPTION_VALUE_BYTES];
+    char help[OPTION_ROWS_MAX][OPTION_HELP_BYTES];
 };
 
 const char *option_row_value(const struct option_row *row, char text[OPTION_VALUE_BYTES])
@@ -36,6 +37,18 @@ const char *option_row_value(const struct option_row *row, char text[OPTION_VALU
     return text;
 }
 
+const char *option_row_help(const struct option_row *row, char text[OPTION_HELP_BYTES])
+{
+    const char *without = row->preset ? row->preset : row->unset;
+    int bytes;
+    if (without)
+        bytes = snprintf(text, OPTION_HELP_BYTES, "%s (default: %s)", row->help, without);
+    else
+        bytes = snprintf(text, OPTION_HELP_BYTES, "%s%s", row->help, row->needed ? " (required)" : "");
+    BASE_ASSERT(bytes < OPTION_HELP_BYTES);
+    return text;
+}
+
 static void add_row(struct argp_table *table, const struct option_row *row, int group, struct argp_option *option)
 {
     BASE_ASSERT(table->row_count < OPTION_ROWS_MAX);
@@ -46,7 +59,7 @@ static void add_row(struct argp_table *table, const struct option_row *row, int 
                                    .key = row->letter ? row->letter : KEY_FIRST + at,
                                    .arg = *value ? value : NULL,
                                    .flags = row->alias ? OPTION_ALIAS : 0,
-                                   .doc = row->alias ? NULL : row->help,
+                                   .doc = row->alias ? NULL : option_row_help(row, table->help[at]),
                                    .group = group};
 }
 
@@ -76,16 +89,20 @@ static enum base_status table_take(struct option_reading *reading, const struct 
     if (text && *text == '\0')
         return base_error_set(reading->error, BASE_INVALID, "--%s has an empty value: give it one, or omit the option",
                               row->name);
+    bool again = false;
     for (uint32_t i = 0; i < reading->given_count; i++) {
-        if (row->repeats || reading->given[i].row != row)
+        if (reading->given[i].row != row)
             continue;
+        again = true;
+        if (row->repeats)
+            break;
         if (!text || strcmp(text, reading->given[i].text) == 0)
             return BASE_OK;
         return base_error_set(reading->error, BASE_INVALID,
                               "--%s is given twice, with \"%.80s\" and \"%.80s\": give it once", row->name,
                               reading->given[i].text, text);
     }
-    if (!row->repeats) {
+    if (!again) {
         BASE_ASSERT(reading->given_count < 2 * OPTION_ROWS_MAX);
         reading->given[reading->given_count++] = (struct option_given){row, text};
     }
@@ -176,6 +193,34 @@ enum base_status option_table_read(const struct option_command *command, int arg
     if (argp_parse(&argp, argc, argv, flags, NULL, table) != 0)
         status = reading->error->status != BASE_OK ? reading->error->status : tell_wrong_word(table, argc, argv);
     free(table);
+    return status;
+}
+
+static bool row_given(const struct option_reading *reading, const struct option_row *row)
+{
+    for (uint32_t i = 0; i < reading->given_count; i++)
+        if (reading->given[i].row == row)
+            return true;
+    return false;
+}
+
+static enum base_status row_complete(const struct option_row *row, struct option_reading *reading)
+{
+    char value[OPTION_VALUE_BYTES];
+    if (row_given(reading, row))
+        return BASE_OK;
+    if (row->needed)
+        return base_error_set(reading->error, BASE_INVALID, "--%s=%s is missing: %s", row->name,
+                              option_row_value(row, value), row->needed);
+    return row->preset ? row->read(row, row->preset, reading->target, reading->error) : BASE_OK;
+}
+
+enum base_status option_table_complete(const struct option_command *command, struct option_reading *reading)
+{
+    enum base_status status = BASE_OK;
+    for (const struct option_group *group = command->group; group->row; group++)
+        for (const struct option_row *row = group->row; row->name && status == BASE_OK; row++)
+            status = row_complete(row, reading);
     return status;
 }
 

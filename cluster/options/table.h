@@ -37,9 +37,14 @@ struct option_row {
     option_reader *read;
     size_t offset, bytes; /* where it is stored in the target */
     uint64_t least, most; /* numbers: the range; texts: most bytes, 0 for any */
-    const char *json;     /* the key that reports it, or NULL */
-    const char *help;     /* one line, without a full stop */
-    const char *manual;   /* mdoc, whole sentences; NULL: the line of help */
+    /* What holds without the option. Every row that takes a value has one of the three; a flag is off. Help and manual
+     * say it, so their other words do not. */
+    const char *preset; /* this value: the parser reads it as if it had been given */
+    const char *unset;  /* no constant: words for what is computed, or "none" */
+    const char *needed; /* nothing: the command fails without it; words for what is missing */
+    const char *json;   /* the key that reports it, or NULL */
+    const char *help;   /* one line, without a full stop */
+    const char *manual; /* mdoc, whole sentences; NULL: the line of help */
 };
 
 /* Where a row's value goes: a field of a struct. */
@@ -89,6 +94,9 @@ struct option_reading {
 /* Reads words (argv[0] is the program's) by the command's table. */
 enum base_status option_table_read(const struct option_command *command, int argc, char **argv,
                                    struct option_reading *reading);
+/* After all words are read, and none of them asked for help: reads the presets of the command's options that were not
+ * given, and fails when one that is needed was not. */
+enum base_status option_table_complete(const struct option_command *command, struct option_reading *reading);
 /* Was the option given? */
 bool option_table_given(const struct option_reading *reading, const char *name);
 /* Prints --help. list: further lines for the end, or NULL. */
@@ -98,6 +106,14 @@ enum base_status option_table_help(const struct option_command *command, const s
 const struct option_command *option_command_find(const struct option_program *program, const char *word,
                                                  struct base_error *error);
 
+/* The line of help with what holds without the option: "... (default: 2)". */
+enum { OPTION_HELP_BYTES = 512 };
+const char *option_row_help(const struct option_row *row, char text[OPTION_HELP_BYTES]);
+/* Does it take a value? */
+static inline bool option_row_takes_value(const struct option_row *row)
+{
+    return row->value || row->choice;
+}
 /* What stands for the value: "SIZE", "csv|bin"; "" for an option without one. */
 enum { OPTION_VALUE_BYTES = 256 };
 const char *option_row_value(const struct option_row *row, char text[OPTION_VALUE_BYTES]);

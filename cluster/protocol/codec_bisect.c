@@ -38,8 +38,7 @@ void wire_get_bisect_request(struct wire_reader *reader, const Wire__BisectReque
     if (!wire_there(reader, "what to measure", wire))
         return;
     request->duration_ns = wire->duration_ns;
-    if (wire->duration_ns != 0 &&
-        (wire->duration_ns < CLUSTER_BISECT_DURATION_MIN_NS || wire->duration_ns > CLUSTER_BISECT_DURATION_MAX_NS))
+    if (wire->duration_ns < CLUSTER_BISECT_DURATION_MIN_NS || wire->duration_ns > CLUSTER_BISECT_DURATION_MAX_NS)
         wire_refuse(reader, BASE_PROTOCOL, "steps of %" PRIu64 " ns", wire->duration_ns);
     request->cuts = (enum cluster_bisect_cuts)wire_below(reader, "kind of cuts", wire->cuts, CLUSTER_BISECT_LEAST + 1);
     request->cut_count = wire_below(reader, "number of cuts", wire->cut_count, CLUSTER_BISECT_CUTS_MAX + 1);

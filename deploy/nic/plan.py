@@ -5,8 +5,8 @@ import re
 import texts
 from system import Refusal, cpu_list
 
-# The same as CLUSTER_PORT_BLOCK, CLUSTER_PORTS_DEFAULT and CLUSTER_AREA_BYTES_DEFAULT in cluster/crew/place.h, which
-# millraced goes by; tests/deploy/test_tune.py compares them.
+# The same as CLUSTER_PORT_BLOCK in cluster/crew/place.h and the presets of --ports and --zc-area in
+# cluster/options/daemon_options.c, which millraced goes by; tests/deploy/test_tune.py compares them.
 PORT_BLOCK = 256
 PORTS_FIRST = 16384
 AREA_BYTES = 64 << 20

@@ -686,12 +686,13 @@ class Agreement(unittest.TestCase):
     def test_ports_are_millraceds(self):
         with open(f"{ROOT}/cluster/crew/place.h", encoding="utf-8") as file:
             text = file.read()
-        for name, value in (("CLUSTER_PORT_BLOCK", plans.PORT_BLOCK), ("CLUSTER_PORTS_DEFAULT", plans.PORTS_FIRST),
-                            ("CLUSTER_AREA_BYTES_DEFAULT", plans.AREA_BYTES)):
-            match = re.search(rf"\b{name} = ([0-9 <]+),", text)
-            self.assertIsNotNone(match, name)
-            one, _, shift = match[1].partition("<<")
-            self.assertEqual(int(one) << int(shift or 0), value, name)
+        match = re.search(r"\bCLUSTER_PORT_BLOCK = ([0-9]+),", text)
+        self.assertEqual(int(match[1]), plans.PORT_BLOCK)
+        with open(f"{ROOT}/cluster/options/daemon_options.c", encoding="utf-8") as file:
+            text = file.read()
+        for option, value in (("ports", f"{plans.PORTS_FIRST}"), ("zc-area", f"{plans.AREA_BYTES >> 20}Mi")):
+            match = re.search(rf'\.name = "{option}",[^{{}}]*?\.preset = "([^"]*)"', text)
+            self.assertEqual(match[1], value, option)
 
     def test_drivers_are_doctors(self):
         with open(f"{ROOT}/cluster/doctor/cards.c", encoding="utf-8") as file:

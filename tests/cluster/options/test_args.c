@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "cluster/options/options.h"
+#include "cluster/options/value.h"
 #include "cluster/protocol/listen_policy.h"
 
 enum { WORDS_MAX = 64 };
@@ -81,8 +83,8 @@ static void join_fills_the_request(void **state)
     assert_string_equal(submit->source[0].schema, "id:int64");
     assert_int_equal(submit->source[0].format, CLUSTER_FORMAT_CSV);
     assert_int_equal(submit->source[0].incomplete, CLUSTER_CHOICE_YES);
-    assert_int_equal(submit->source[1].incomplete, CLUSTER_CHOICE_DEFAULT);
-    assert_int_equal(submit->source[0].header, CLUSTER_CHOICE_DEFAULT);
+    assert_int_equal(submit->source[1].incomplete, CLUSTER_CHOICE_NO);
+    assert_int_equal(submit->source[0].header, CLUSTER_CHOICE_YES);
     assert_int_equal(submit->source[1].delimiter, ';');
     assert_int_equal(submit->source[1].quote, '\'');
     assert_int_equal(submit->source[1].header, CLUSTER_CHOICE_NO);
@@ -110,6 +112,51 @@ static void shuffle_fills_the_request(void **state)
     assert_int_equal(args.submit.source[0].delimiter, '\t');
     assert_int_equal(args.submit.output, SHUFFLE_OUTPUT_CSV);
     cluster_client_args_free(&args);
+}
+
+/* What was not given is in the request as the table says it, in every command. */
+static void what_is_not_given_is_as_the_table_says(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"join --left /a --right /b --on a=b --out /o",
+                                        "shuffle --in /a --by k --out /o", "bisect"};
+    int count = 0;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        assert_int_equal(parse(lines[i]), CLUSTER_ARGS_RUN);
+        const struct option_command *command = &client_program.command[args.command];
+        for (const struct option_group *group = command->group; group->row; group++)
+            for (const struct option_row *row = group->row; row->name; row++) {
+                struct cluster_client_args expected = {0};
+                if (!row->preset)
+                    continue;
+                assert_int_equal(row->read(row, row->preset, &expected, &error), BASE_OK);
+                if (memcmp(option_field(row, &args), option_field(row, &expected), row->bytes) != 0)
+                    fail_msg("%s without --%s is not as with --%s=%s", lines[i], row->name, row->name, row->preset);
+                count++;
+            }
+        cluster_client_args_free(&args);
+    }
+    assert_true(count > 20);
+}
+
+/* What the lower floor does with a CSV file of which nothing is said is what the table says. */
+static void a_relation_is_by_itself_as_the_table_says(void **state)
+{
+    (void)state;
+    struct shuffle_relation bare = {0}, told = {0};
+    char *path = NULL;
+    assert_int_equal(shuffle_relation_parse("/a.csv", &bare, &path, &error), BASE_OK);
+    free(path);
+    assert_int_equal(shuffle_relation_parse("/a.csv", &told, &path, &error), BASE_OK);
+    free(path);
+    assert_int_equal(parse("shuffle --in /a.csv --by k"), CLUSTER_ARGS_RUN);
+    cluster_source_apply(&args.submit.source[0], &told);
+    assert_memory_equal(&bare.csv, &told.csv, sizeof bare.csv);
+    assert_int_equal(args.submit.output, SHUFFLE_OUTPUT_COUNT);
+    assert_int_equal(args.submit.source[0].incomplete, CLUSTER_CHOICE_NO);
+    cluster_client_args_free(&args);
+    shuffle_relation_free(&bare);
+    shuffle_relation_free(&told);
 }
 
 static void relative_paths_become_absolute(void **state)
@@ -236,6 +283,7 @@ static void wrong_words_are_named(void **state)
         {"shuffle --in /a --by k --null=", "--null has an empty value"},
         {"shuffle --in gen:rows=1 --by key --null=NA", "is generated"},
         {"shuffle --in gen:rows=1 --by key --quote=none", "is generated"},
+        {"join --left gen:rows=1 --right gen:rows=1 --on key=key --right-header=yes", "omit --right-header, which"},
         {"shuffle --in /a --by=", "--by has an empty value"},
         {"nodes --coordinator=", "--coordinator has an empty value"},
         {"nodes --key=", "--key has an empty value"},
@@ -365,6 +413,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(join_fills_the_request),
         cmocka_unit_test(shuffle_fills_the_request),
+        cmocka_unit_test(what_is_not_given_is_as_the_table_says),
+        cmocka_unit_test(a_relation_is_by_itself_as_the_table_says),
         cmocka_unit_test(relative_paths_become_absolute),
         cmocka_unit_test(the_coordinator_comes_from_words_then_environment),
         cmocka_unit_test(texts_of_null_add_up),

@@ -76,7 +76,29 @@ static void expect_in(const char *text, const char *what, const struct option_co
         fail_msg("%s of %s lacks %s", what, command->name, word);
 }
 
-static void help_has_every_option(void **state)
+/* Blanks and line ends become one blank each: argp wraps lines. */
+static void join_lines(char *text)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++)
+        if (!strchr(" \n", *from))
+            *to++ = *from;
+        else if (to > text && to[-1] != ' ')
+            *to++ = ' ';
+    *to = '\0';
+}
+
+static void expect_default(const char *text, const struct option_command *command, const struct option_row *row)
+{
+    char words[OPTION_HELP_BYTES] = " (required)";
+    if (row->preset || row->unset)
+        snprintf(words, sizeof words, " (default: %s)", row->preset ? row->preset : row->unset);
+    const char *at = strstr(text, row->help);
+    if (!at || strncmp(at + strlen(row->help), words, strlen(words)) != 0)
+        fail_msg("the help of %s --%s does not say%s", command->name, row->name, words);
+}
+
+static void help_has_every_option_and_its_default(void **state)
 {
     (void)state;
     for (int p = 0; p < PROGRAMS; p++)
@@ -87,9 +109,13 @@ static void help_has_every_option(void **state)
             FILE *to = open_memstream(&text, &bytes);
             assert_int_equal(option_table_help(command, c < 0 ? programs[p] : NULL, to), BASE_OK);
             fclose(to);
+            join_lines(text);
             for (const struct option_group *group = command->group; group->row; group++)
-                for (const struct option_row *row = group->row; row->name; row++)
+                for (const struct option_row *row = group->row; row->name; row++) {
                     expect_in(text, "the help", command, "--%s", row);
+                    if (option_row_takes_value(row) && !row->alias)
+                        expect_default(text, command, row);
+                }
             free(text);
         }
 }
@@ -131,6 +157,14 @@ static void tables_are_well_formed(void **state)
                     assert_true(count < OPTION_ROWS_MAX);
                     if (row->help[strlen(row->help) - 1] == '.' && !strstr(row->help, "..."))
                         fail_msg("%s --%s: the help ends with a full stop", command->name, row->name);
+                    const int ways = !!row->preset + !!row->unset + !!row->needed;
+                    if (ways != option_row_takes_value(row))
+                        fail_msg("%s --%s: %d of preset, unset and needed say what holds without it", command->name,
+                                 row->name, ways);
+                    if (strstr(row->help, "efault") ||
+                        (row->manual && (strstr(row->manual, "he default is") || strstr(row->manual, "(default"))))
+                        fail_msg("%s --%s: the texts name a default, which preset or unset does", command->name,
+                                 row->name);
                     for (int i = 0; i < count; i++)
                         if (strcmp(seen[i]->name, row->name) == 0 || (row->letter && seen[i]->letter == row->letter))
                             fail_msg("%s has --%s twice", command->name, row->name);
@@ -174,7 +208,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_well_formed),        cmocka_unit_test(the_manual_has_the_options_of_the_tables),
-        cmocka_unit_test(every_option_is_in_the_manual), cmocka_unit_test(help_has_every_option),
+        cmocka_unit_test(every_option_is_in_the_manual), cmocka_unit_test(help_has_every_option_and_its_default),
         cmocka_unit_test(completions_have_every_option), cmocka_unit_test(reported_options_have_their_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

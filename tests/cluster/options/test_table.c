@@ -61,16 +61,11 @@ static void each_row(row_check *check)
         }
 }
 
-static bool takes_value(const struct option_row *row)
-{
-    return row->value || row->choice;
-}
-
 static void check_bad_value(const struct option_command *command, const struct option_row *row)
 {
     static char word[WORD_BYTES];
     char said[200];
-    if (!takes_value(row)) {
+    if (!option_row_takes_value(row)) {
         snprintf(word, sizeof word, "--%s=1", row->name);
         read_words(command, word, NULL);
         expect_words(word, "takes no value");
@@ -233,42 +228,6 @@ static void an_ambiguous_option_names_two(void **state)
     expect_words("--frame", "\"--frame\" is ambiguous: it begins --frame-bytes and --frames-per-lane");
 }
 
-static void parse_daemon(const char *line, enum daemon_outcome outcome, const char *said)
-{
-    char copy[512], *argv[32] = {(char[]){"millraced"}}, *rest = NULL;
-    int argc = 1;
-    snprintf(copy, sizeof copy, "%s", line);
-    for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-        argv[argc++] = word;
-    FILE *out = fopen("/dev/null", "w");
-    assert_int_equal(daemon_args_parse(argc, argv, out, &target.daemon, &error), outcome);
-    fclose(out);
-    if (outcome == DAEMON_WRONG)
-        expect_words(line, said);
-}
-
-static void the_daemons_need_their_addresses(void **state)
-{
-    (void)state;
-    parse_daemon("", DAEMON_WRONG, "a command is missing: coordinator, node");
-    parse_daemon("coordinator --listen 127.0.0.1:1", DAEMON_WRONG, "--state is missing");
-    parse_daemon("node --name a --listen 127.0.0.1", DAEMON_WRONG, "--coordinator is missing");
-    parse_daemon("node --name a --listen 127.0.0.1 --coordinator 127.0.0.1:1 --ports 512", DAEMON_WRONG, "go together");
-    parse_daemon("node --name a --listen 127.0.0.1 --coordinator 127.0.0.1:1 --nic e", DAEMON_WRONG, "go together");
-    parse_daemon("node --help", DAEMON_DONE, "");
-    parse_daemon("help", DAEMON_DONE, "");
-    parse_daemon("--version", DAEMON_RUN, "");
-    assert_true(target.daemon.version);
-    parse_daemon("node --name a --listen ::1 --coordinator 127.0.0.1:1 --nic e --rx-queues 3-5 --workers 7 -v",
-                 DAEMON_RUN, "");
-    assert_int_equal(target.daemon.command, DAEMON_NODE);
-    assert_int_equal(target.daemon.node.workers, 7);
-    assert_int_equal(target.daemon.node.place.queue_first, 3);
-    assert_int_equal(target.daemon.node.place.queue_last, 5);
-    assert_string_equal(target.daemon.node.place.nic, "e");
-    assert_true(target.daemon.verbose);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -280,7 +239,6 @@ int main(void)
         cmocka_unit_test(what_may_repeat_repeats),
         cmocka_unit_test(misspelt_commands_get_a_hint),
         cmocka_unit_test(an_ambiguous_option_names_two),
-        cmocka_unit_test(the_daemons_need_their_addresses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
