@@ -293,14 +293,9 @@ static enum base_status plan_check_output(const struct join_plan *plan, struct b
 
 static enum base_status plan_check_request(const struct join_request *request, struct base_error *error)
 {
-    const struct join_settings *settings = &request->settings;
     if (!request->on || request->on[0] == '\0')
         return base_error_set(error, BASE_INVALID, "a key is needed: %s",
                               request->kind == JOIN_JOB_JOIN ? "--on left=right" : "--by column");
-    if (settings->frame_bytes != 0 &&
-        (settings->frame_bytes < SHUFFLE_FRAME_BYTES_MIN || settings->frame_bytes > SHUFFLE_FRAME_BYTES_MAX))
-        return base_error_set(error, BASE_INVALID, "--frame-bytes is %u; it goes from %d to %d", settings->frame_bytes,
-                              SHUFFLE_FRAME_BYTES_MIN, SHUFFLE_FRAME_BYTES_MAX);
     if (request->into_table && (request->kind != JOIN_JOB_SHUFFLE || request->out))
         return base_error_set(error, BASE_INVALID, "--into table is for a shuffle without --out");
     return BASE_OK;
@@ -340,8 +335,7 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     struct join_plan made = {.kind = request->kind,
                              .sides = request->kind == JOIN_JOB_JOIN ? 2 : 1,
                              .into_table = request->into_table,
-                             .output = request->out ? request->output : SHUFFLE_OUTPUT_COUNT,
-                             .settings = request->settings};
+                             .output = request->out ? request->output : SHUFFLE_OUTPUT_COUNT};
     for (uint32_t side = 0; side < made.sides; side++)
         made.side[side].relation = relation[side];
     enum base_status status = plan_check_request(request, error);
@@ -375,8 +369,7 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     return BASE_OK;
 }
 
-/* Bytes of the larger side. */
-static uint64_t plan_bytes_max(const struct join_plan *plan)
+uint64_t join_plan_bytes_max(const struct join_plan *plan)
 {
     uint64_t bytes_max = 0;
     for (uint32_t side = 0; side < plan->sides; side++)
@@ -384,62 +377,18 @@ static uint64_t plan_bytes_max(const struct join_plan *plan)
     return bytes_max;
 }
 
-struct net_traffic join_plan_traffic(const struct join_plan *plan, uint32_t local)
+void join_plan_add_traffic(const struct join_plan *plan, uint32_t workers, struct net_traffic *traffic)
 {
-    struct net_traffic traffic = {.frame_bytes = plan->settings.frame_bytes,
-                                  .connections = plan->workers - local,
-                                  .chunk_bytes = plan->settings.recv_chunk_bytes,
-                                  .chunk_count = plan->settings.recv_chunk_count};
+    BASE_ASSERT(workers > 0);
     for (uint32_t side = 0; side < plan->sides; side++) {
         uint32_t row_bytes = 0;
         for (uint32_t i = 0; i < plan->side[side].schema.count; i++)
             row_bytes += shuffle_type_variable(plan->side[side].schema.field[i].type)
                              ? PLAN_TEXT_GUESS_BYTES
                              : plan->side[side].schema.field[i].width;
-        traffic.row_bytes = row_bytes > traffic.row_bytes ? row_bytes : traffic.row_bytes;
+        traffic->row_bytes = row_bytes > traffic->row_bytes ? row_bytes : traffic->row_bytes;
     }
-    if (plan->workers > 0)
-        traffic.connection_bytes = plan_bytes_max(plan) / plan->workers / plan->workers;
-    return traffic;
-}
-
-/* Settings left at zero. Frames follow the bytes a lane will see; morsels follow the bytes a worker will see. */
-static void plan_settle(struct join_plan *plan)
-{
-    struct join_settings *settings = &plan->settings;
-    const uint64_t bytes_max = plan_bytes_max(plan);
-    const uint64_t workers = plan->workers;
-    if (settings->frames_per_lane == 0)
-        settings->frames_per_lane = net_rung_features(settings->engine.kind) & NET_FEATURE_SEND_ZC ? 4 : 2;
-    if (settings->frame_bytes == 0)
-        settings->frame_bytes = shuffle_frame_bytes_for(
-            bytes_max / (workers * workers), plan->workers > 1 ? plan->workers - 1 : 1, settings->frames_per_lane);
-    if (settings->morsel_bytes == 0)
-        settings->morsel_bytes = base_max_u64(64 << 10, base_min_u64(UINT64_C(4) << 20, bytes_max / (4 * workers)));
-}
-
-enum base_status join_plan_place(struct join_plan *plan, uint64_t job, const uint8_t token[SHUFFLE_TOKEN_BYTES],
-                                 const struct join_node *node, uint32_t node_count, const struct net_address *address,
-                                 struct base_error *error)
-{
-    BASE_ASSERT(!plan->node && !plan->address && node_count > 0);
-    uint32_t workers = 0;
-    for (uint32_t i = 0; i < node_count; i++)
-        workers += node[i].count;
-    BASE_ASSERT(workers > 0); /* a node without one is not let in */
-    plan->node = calloc(node_count, sizeof *node);
-    plan->address = calloc(workers, sizeof *address);
-    if (!plan->node || !plan->address)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for a plan of %u workers", workers);
-    memcpy(plan->node, node, node_count * sizeof *node);
-    memcpy(plan->address, address, workers * sizeof *address);
-    plan->node_count = node_count;
-    plan->workers = workers;
-    plan->job = job;
-    memcpy(plan->token, token, SHUFFLE_TOKEN_BYTES);
-    snprintf(plan->files, sizeof plan->files, "job-%" PRIu64, job);
-    plan_settle(plan);
-    return BASE_OK;
+    traffic->connection_bytes = join_plan_bytes_max(plan) / workers / workers;
 }
 
 const char *join_plan_extension(const struct join_plan *plan)
@@ -457,7 +406,5 @@ void join_plan_free(struct join_plan *plan)
     shuffle_schema_free(&plan->result);
     free(plan->item);
     free(plan->out);
-    free(plan->node);
-    free(plan->address);
     memset(plan, 0, sizeof *plan);
 }

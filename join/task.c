@@ -121,17 +121,18 @@ static void task_fail(struct join_task *task, const struct base_error *error)
 static enum base_status task_open_table(struct join_task *task, struct base_error *error)
 {
     const struct join_plan *plan = task->config.plan;
+    const struct shuffle_job *job = task->config.job;
     if (plan->kind == JOIN_JOB_SHUFFLE && !plan->into_table)
         return BASE_OK;
     const struct join_side *build = &plan->side[plan->build];
     const bool preloaded = build->relation.placement == SHUFFLE_GENERATED && build->relation.generator.preload;
-    const uint64_t rows = join_plan_relation_rows(&build->relation) / plan->workers;
+    const uint64_t rows = join_plan_relation_rows(&build->relation) / job->workers;
     const struct join_table_config config = {.governor = task->config.governor,
                                              .layout = &task->layout[plan->build],
                                              .key = &build->key,
                                              .rows_expected = rows,
                                              .rows_exact = join_plan_rows_exact(&build->relation),
-                                             .rows_pinned = preloaded ? rows / plan->workers : 0,
+                                             .rows_pinned = preloaded ? rows / job->workers : 0,
                                              .prefault = preloaded};
     return join_table_open(&config, &task->table, error);
 }
@@ -182,27 +183,27 @@ static enum base_status task_open_sinks(struct join_task *task, struct base_erro
 
 static enum base_status task_open_mesh(struct join_task *task, struct base_error *error)
 {
-    const struct join_plan *plan = task->config.plan;
-    const char **names = calloc(plan->workers, sizeof *names);
+    const struct shuffle_job *job = task->config.job;
+    const char **names = calloc(job->workers, sizeof *names);
     if (!names)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for the names of %u workers", plan->workers);
-    for (uint32_t i = 0; i < plan->node_count; i++)
-        for (uint32_t w = 0; w < plan->node[i].count; w++)
-            names[plan->node[i].first + w] = plan->node[i].name;
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the names of %u workers", job->workers);
+    for (uint32_t i = 0; i < job->node_count; i++)
+        for (uint32_t w = 0; w < job->node[i].count; w++)
+            names[job->node[i].first + w] = job->node[i].name;
     struct shuffle_mesh_config config = {.engine = task->config.engine,
                                          .governor = task->config.governor,
                                          .worker = task->config.worker,
-                                         .workers = plan->workers,
+                                         .workers = job->workers,
                                          .local_first = task->config.local_first,
                                          .local_count = task->config.local_count,
-                                         .address = plan->address,
+                                         .address = job->address,
                                          .node_name = names,
                                          .listener_fd = task->config.listener_fd,
                                          .key = task->config.key,
-                                         .job = plan->job,
+                                         .job = job->id,
                                          .mailroom = task->config.mailroom,
                                          .connect_timeout_ns = JOIN_CONNECT_TIMEOUT_NS};
-    memcpy(config.token, plan->token, sizeof config.token);
+    memcpy(config.token, job->token, sizeof config.token);
     const enum base_status status = shuffle_mesh_open(&config, &task->mesh, error);
     if (status == BASE_OK)
         task->node_name = names;
@@ -214,15 +215,16 @@ static enum base_status task_open_mesh(struct join_task *task, struct base_error
 static enum base_status task_open_exchange(struct join_task *task, uint32_t pass, struct base_error *error)
 {
     const struct join_plan *plan = task->config.plan;
+    const struct shuffle_job *job = task->config.job;
     const uint32_t side = join_plan_pass_side(plan, pass);
     const struct shuffle_exchange_config config = {.mesh = task->mesh,
                                                    .governor = task->config.governor,
                                                    .id = (uint8_t)pass,
                                                    .layout = &task->layout[side],
                                                    .key = &plan->side[side].key,
-                                                   .frame_bytes = plan->settings.frame_bytes,
-                                                   .frames_per_lane = plan->settings.frames_per_lane,
-                                                   .verify = plan->settings.verify,
+                                                   .frame_bytes = job->settings.frame_bytes,
+                                                   .frames_per_lane = job->settings.frames_per_lane,
+                                                   .verify = job->settings.verify,
                                                    .sink = task->sink[pass]};
     return shuffle_exchange_open(&config, &task->exchange[pass], error);
 }
@@ -232,10 +234,11 @@ static enum base_status task_preload(struct join_task *task, uint32_t side, stru
                                      struct base_error *error)
 {
     const struct join_plan *plan = task->config.plan;
+    const struct shuffle_job *job = task->config.job;
     const uint64_t rows = plan->side[side].relation.generator.rows;
     const __uint128_t total = rows;
-    const struct shuffle_morsel share = {.begin = (uint64_t)(total * task->config.worker / plan->workers),
-                                         .end = (uint64_t)(total * (task->config.worker + 1) / plan->workers)};
+    const struct shuffle_morsel share = {.begin = (uint64_t)(total * task->config.worker / job->workers),
+                                         .end = (uint64_t)(total * (task->config.worker + 1) / job->workers)};
     enum base_status status = shuffle_morsel_queue_open(1, 0, NULL, NULL, &task->preloaded[side], error);
     if (status != BASE_OK)
         return status;
@@ -251,6 +254,7 @@ static enum base_status task_preload(struct join_task *task, uint32_t side, stru
 static enum base_status task_open_pass(struct join_task *task, uint32_t pass, struct base_error *error)
 {
     const struct join_plan *plan = task->config.plan;
+    const struct shuffle_job *job = task->config.job;
     const uint32_t side = join_plan_pass_side(plan, pass);
     const struct join_side *of = &plan->side[side];
     if (of->relation.csv.bad_rows_max > 0) {
@@ -268,7 +272,7 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
                                          .queue = task->config.queue[side],
                                          .key = &of->key,
                                          .drop_null_keys = of->key_nullable && plan->kind == JOIN_JOB_JOIN,
-                                         .workers = plan->workers};
+                                         .workers = job->workers};
     enum base_status status = shuffle_scan_open(&scan_config, &config.scan, error);
     if (status != BASE_OK)
         return status;

@@ -22,8 +22,9 @@ struct join_task;
 #define JOIN_CONNECT_TIMEOUT_NS (UINT64_C(1500) * BASE_NS_PER_MS)
 
 struct join_task_config {
-    const struct join_plan *plan; /* borrowed for the task's life */
-    uint32_t worker;              /* number in the cluster */
+    const struct join_plan *plan;  /* borrowed for the task's life */
+    const struct shuffle_job *job; /* likewise */
+    uint32_t worker;               /* number in the cluster */
     uint32_t local_first, local_count;
     struct net_engine *engine;
     struct base_governor *governor;

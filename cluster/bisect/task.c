@@ -127,7 +127,7 @@ static uint64_t now_ns(const struct bisect_task *task)
 /* Place in the pattern of a stream's byte. */
 static uint32_t pattern_at(const struct bisect_task *task, uint32_t from, uint32_t to, uint64_t position)
 {
-    const uint64_t stream = (uint64_t)from * task->config.plan->workers + to;
+    const uint64_t stream = (uint64_t)from * task->config.job->workers + to;
     return (uint32_t)((base_random_mix(stream + 1) + position) % PATTERN_BYTES);
 }
 
@@ -285,16 +285,16 @@ static bool raw_done(const void *context, uint32_t worker)
 
 /* ---- a step ---- */
 
-static const struct join_node *task_node_of(const struct bisect_task *task, uint32_t node)
+static const struct shuffle_node *task_node_of(const struct bisect_task *task, uint32_t node)
 {
-    return &task->config.plan->node[node];
+    return &task->config.job->node[node];
 }
 
 /* The streams of a flow from or to another node that begin or end at this worker. */
 static void join_flow(struct bisect_task *task, uint32_t other, bool sending)
 {
-    const struct join_node *own = task_node_of(task, task->own_node), *there = task_node_of(task, other);
-    const struct join_node *from = sending ? own : there, *to = sending ? there : own;
+    const struct shuffle_node *own = task_node_of(task, task->own_node), *there = task_node_of(task, other);
+    const struct shuffle_node *from = sending ? own : there, *to = sending ? there : own;
     const uint32_t streams = cluster_bisect_streams(task->order->streams, from->count, to->count);
     for (uint32_t i = 0; i < streams; i++) {
         uint32_t a, b;
@@ -325,13 +325,13 @@ static enum base_status windows_prepare(struct bisect_task *task, struct base_er
 static void step_begin(struct bisect_task *task)
 {
     const struct cluster_measure *order = task->order;
-    const uint32_t workers = task->config.plan->workers;
+    const uint32_t workers = task->config.job->workers;
     base_state_enter(&task->state, TASK_MEASURING);
     task->step = order->step;
     task->start_ns = now_ns(task);
     task->verified_bytes = 0;
     task->sends_left = task->receives_left = 0;
-    memset(task->node_bytes, 0, task->config.plan->node_count * sizeof *task->node_bytes);
+    memset(task->node_bytes, 0, task->config.job->node_count * sizeof *task->node_bytes);
     for (uint32_t i = 0; i < workers; i++) {
         struct bisect_peer *peer = &task->peer[i];
         peer->sending = peer->end_said = peer->end_sent = peer->expected = false;
@@ -352,7 +352,7 @@ static void step_begin(struct bisect_task *task)
 static void step_late(struct bisect_task *task)
 {
     struct base_error error;
-    for (uint32_t i = 0; i < task->config.plan->workers; i++) {
+    for (uint32_t i = 0; i < task->config.job->workers; i++) {
         const struct bisect_peer *peer = &task->peer[i];
         const bool unsent = peer->sending && !peer->end_sent;
         if (!unsent && !(peer->expected && !(peer->step == task->step && peer->ended)))
@@ -443,16 +443,16 @@ static enum base_status open_pattern(struct bisect_task *task, struct base_error
 
 static enum base_status open_peers(struct bisect_task *task, struct base_error *error)
 {
-    const struct join_plan *plan = task->config.plan;
-    task->peer = calloc(plan->workers, sizeof *task->peer);
-    task->node_name = calloc(plan->workers, sizeof *task->node_name);
-    task->node_bytes = calloc(plan->node_count, sizeof *task->node_bytes);
+    const struct shuffle_job *job = task->config.job;
+    task->peer = calloc(job->workers, sizeof *task->peer);
+    task->node_name = calloc(job->workers, sizeof *task->node_name);
+    task->node_bytes = calloc(job->node_count, sizeof *task->node_bytes);
     if (!task->peer || !task->node_name || !task->node_bytes)
-        return base_error_set(error, BASE_NO_MEMORY, "no memory for the streams of %u workers", plan->workers);
-    for (uint32_t n = 0; n < plan->node_count; n++)
-        for (uint32_t w = plan->node[n].first; w < plan->node[n].first + plan->node[n].count; w++) {
+        return base_error_set(error, BASE_NO_MEMORY, "no memory for the streams of %u workers", job->workers);
+    for (uint32_t n = 0; n < job->node_count; n++)
+        for (uint32_t w = job->node[n].first; w < job->node[n].first + job->node[n].count; w++) {
             task->peer[w].node = n;
-            task->node_name[w] = plan->node[n].name;
+            task->node_name[w] = job->node[n].name;
         }
     task->own_node = task->peer[task->config.worker].node;
     return BASE_OK;
@@ -460,24 +460,24 @@ static enum base_status open_peers(struct bisect_task *task, struct base_error *
 
 static enum base_status open_mesh(struct bisect_task *task, struct base_error *error)
 {
-    const struct join_plan *plan = task->config.plan;
+    const struct shuffle_job *job = task->config.job;
     task->raw = (struct shuffle_mesh_raw){
         .context = task, .fill = raw_fill, .sent = raw_sent, .received = raw_received, .done = raw_done};
     struct shuffle_mesh_config config = {.engine = task->config.engine,
                                          .governor = task->config.governor,
                                          .worker = task->config.worker,
-                                         .workers = plan->workers,
+                                         .workers = job->workers,
                                          .local_first = task->config.local_first,
                                          .local_count = task->config.local_count,
-                                         .address = plan->address,
+                                         .address = job->address,
                                          .node_name = task->node_name,
                                          .listener_fd = task->config.listener_fd,
                                          .key = task->config.key,
-                                         .job = plan->job,
+                                         .job = job->id,
                                          .mailroom = task->config.mailroom,
                                          .connect_timeout_ns = JOIN_CONNECT_TIMEOUT_NS,
                                          .raw = &task->raw};
-    memcpy(config.token, plan->token, sizeof config.token);
+    memcpy(config.token, job->token, sizeof config.token);
     return shuffle_mesh_open(&config, &task->mesh, error);
 }
 
@@ -565,7 +565,7 @@ void bisect_task_share(const struct bisect_task *task, struct bisect_share *shar
                                    .window = task->window,
                                    .window_count = task->window_count,
                                    .verified_bytes = task->verified_bytes};
-    for (uint32_t i = 0; i < task->config.plan->workers; i++) {
+    for (uint32_t i = 0; i < task->config.job->workers; i++) {
         const struct bisect_peer *peer = &task->peer[i];
         share->sent_bytes += peer->sent_bytes;
         if (peer->expected)

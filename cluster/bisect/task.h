@@ -8,7 +8,6 @@
 #define MILLRACE_CLUSTER_BISECT_TASK_H
 
 #include "cluster/bisect/bisect.h"
-#include "join/plan.h"
 #include "join/task.h"
 
 struct bisect_task;
@@ -17,7 +16,7 @@ struct bisect_task;
 #define BISECT_DRAIN_NS (UINT64_C(60) * BASE_NS_PER_S)
 
 struct bisect_task_config {
-    const struct join_plan *plan; /* nodes, addresses, job and token; borrowed for the task's life */
+    const struct shuffle_job *job; /* borrowed for the task's life */
     uint32_t worker, local_first, local_count;
     struct net_engine *engine;
     struct base_governor *governor;

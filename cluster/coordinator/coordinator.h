@@ -46,7 +46,7 @@ struct cluster_decision {
     char *files; /* what the job's files are called after */
     char *text;  /* of _SUCCESS.json */
     uint32_t node_count;
-    struct join_node *node;
+    struct shuffle_node *node;
 };
 void cluster_decision_free(struct cluster_decision *decision);
 enum base_status cluster_decision_copy(const struct cluster_decision *from, struct cluster_decision *to,

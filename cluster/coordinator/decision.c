@@ -56,13 +56,13 @@ static char *success_text(const struct coordinator_job *job)
     }
     char hex[32];
     snprintf(hex, sizeof hex, "%016" PRIx64, checksum);
-    char *schema = shuffle_schema_format(&job->plan.result);
+    char *schema = shuffle_schema_format(&job->plan.join.result);
     if (schema)
         make_json_text(schema);
     json_t *object =
         json_pack("{s:I, s:s, s:i, s:s, s:I, s:s, s:I}", "job", (json_int_t)job->id, "format",
-                  join_plan_extension(&job->plan), "parts", (int)job->plan.workers, "schema", schema ? schema : "",
-                  "rows", (json_int_t)rows, "checksum", hex, "bytes", (json_int_t)bytes);
+                  join_plan_extension(&job->plan.join), "parts", (int)job->plan.job.workers, "schema",
+                  schema ? schema : "", "rows", (json_int_t)rows, "checksum", hex, "bytes", (json_int_t)bytes);
     free(schema);
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
@@ -76,16 +76,16 @@ static char *success_text(const struct coordinator_job *job)
 enum base_status coordinator_decide(struct coordinator_job *job, struct base_error *error)
 {
     struct cluster_decision *decision = &job->decision;
-    BASE_ASSERT(job->plan.out && !decision->out && job->error.status == BASE_OK);
+    BASE_ASSERT(job->plan.join.out && !decision->out && job->error.status == BASE_OK);
     decision->job = job->id;
-    decision->out = strdup(job->plan.out);
-    decision->extension = strdup(join_plan_extension(&job->plan));
-    decision->files = strdup(job->plan.files);
+    decision->out = strdup(job->plan.join.out);
+    decision->extension = strdup(join_plan_extension(&job->plan.join));
+    decision->files = strdup(job->plan.join.files);
     decision->text = success_text(job);
-    decision->node = calloc(job->plan.node_count, sizeof *decision->node);
+    decision->node = calloc(job->plan.job.node_count, sizeof *decision->node);
     if (!decision->out || !decision->extension || !decision->files || !decision->text || !decision->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a decision");
-    decision->node_count = job->plan.node_count;
-    memcpy(decision->node, job->plan.node, job->plan.node_count * sizeof *decision->node);
+    decision->node_count = job->plan.job.node_count;
+    memcpy(decision->node, job->plan.job.node, job->plan.job.node_count * sizeof *decision->node);
     return BASE_OK;
 }

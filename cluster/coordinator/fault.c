@@ -24,7 +24,8 @@ void coordinator_fault(struct cluster_coordinator *c, struct run_node *node, con
 {
     struct coordinator_job *job = c->run;
     const char *name = node->node->hello.name;
-    if (!is_scanning(job) || fault->side != join_plan_pass_side(&job->plan, job->phase.now == CLUSTER_PHASE_PROBE)) {
+    if (!is_scanning(job) ||
+        fault->side != join_plan_pass_side(&job->plan.join, job->phase.now == CLUSTER_PHASE_PROBE)) {
         coordinator_fail(c, BASE_PROTOCOL, "node %s found a fault in an input that it does not scan", name);
         return;
     }

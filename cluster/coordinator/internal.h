@@ -29,7 +29,7 @@ struct coordinator_client {
 /* What is remembered of a job for the list of jobs. */
 struct coordinator_entry {
     uint64_t job;
-    enum join_job_kind kind;
+    enum cluster_job_kind kind;
     enum cluster_job_state state;
     char words[192];
     char error[256];
@@ -67,7 +67,7 @@ struct coordinator_job {
     uint32_t node_count;
     struct run_node *node;
     bool planned;
-    struct join_plan plan;
+    struct cluster_plan plan;
     bool survey[2];
     struct shuffle_morsel *morsel[2];
     uint64_t morsel_count[2], morsel_next[2];

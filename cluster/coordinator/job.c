@@ -171,7 +171,7 @@ static void tell_resolve(struct cluster_coordinator *c, uint32_t node)
 static void tell_prepare(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
-    BASE_ASSERT(job->planned && job->plan.node_count == job->node_count);
+    BASE_ASSERT(job->planned && job->plan.job.node_count == job->node_count);
     struct cluster_prepare *prepare = &job_tell(c, node, CLUSTER_MESSAGE_PREPARE)->prepare;
     prepare->plan = &job->plan;
     prepare->node = node;
@@ -192,10 +192,10 @@ static void tell_start(struct cluster_coordinator *c, uint32_t node)
 {
     struct coordinator_job *job = c->run;
     const uint32_t pass = job->phase.now == CLUSTER_PHASE_PROBE;
-    BASE_ASSERT(pass < job->plan.sides);
+    BASE_ASSERT(pass < job->plan.join.sides);
     struct cluster_start *start = &job_tell(c, node, CLUSTER_MESSAGE_START)->start;
     start->pass = pass;
-    coordinator_lend(job, node, join_plan_pass_side(&job->plan, pass), job->node_count - node, &start->lend);
+    coordinator_lend(job, node, join_plan_pass_side(&job->plan.join, pass), job->node_count - node, &start->lend);
 }
 
 static void tell_release(struct cluster_coordinator *c, uint32_t node)
@@ -262,7 +262,7 @@ static void job_enter(struct cluster_coordinator *c, enum cluster_phase phase)
 static void enter_stage(struct cluster_coordinator *c)
 {
     struct base_error error;
-    BASE_ASSERT(c->run->plan.out && !c->run->recorded);
+    BASE_ASSERT(c->run->plan.join.out && !c->run->recorded);
     if (coordinator_decide(c->run, &error) == BASE_OK)
         job_enter(c, CLUSTER_PHASE_STAGE);
     else
@@ -328,11 +328,11 @@ static void job_proceed(struct cluster_coordinator *c)
     case CLUSTER_PHASE_PROBE:
         if (!coordinator_reject_few(c))
             break;
-        if (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.sides == 2)
+        if (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.join.sides == 2)
             job_enter(c, CLUSTER_PHASE_PROBE);
         else if (!coordinator_rows_complete(c))
             break;
-        else if (job->plan.out)
+        else if (job->plan.join.out)
             enter_stage(c);
         else
             job_enter(c, CLUSTER_PHASE_RELEASE);
@@ -404,7 +404,7 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
 {
     const struct coordinator_job *job = c->run;
     const bool last = job->phase.now == CLUSTER_PHASE_PROBE ||
-                      (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.sides == 1) ||
+                      (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.join.sides == 1) ||
                       (job->phase.now == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
     if (step->step == JOIN_STEP_HALTED && job->fault.status != BASE_OK && !node->halted)
         coordinator_fault_halted(c, node);
@@ -450,8 +450,8 @@ static void on_measured(struct cluster_coordinator *c, struct run_node *node, co
 static void on_low(struct cluster_coordinator *c, struct run_node *node, uint32_t side)
 {
     struct coordinator_job *job = c->run;
-    if ((job->phase.now != CLUSTER_PHASE_BUILD && job->phase.now != CLUSTER_PHASE_PROBE) || side >= job->plan.sides ||
-        node->ended[side] || job->fault.status != BASE_OK)
+    if ((job->phase.now != CLUSTER_PHASE_BUILD && job->phase.now != CLUSTER_PHASE_PROBE) ||
+        side >= job->plan.join.sides || node->ended[side] || job->fault.status != BASE_OK)
         return; /* it crossed our last group, or the side's pass has not begun; or no more is to be scanned */
     coordinator_lend(job, (uint32_t)(node - job->node), side, 1,
                      &coordinator_send(c, node->peer, CLUSTER_MESSAGE_LEND, job->id)->lend);

@@ -13,7 +13,7 @@ static const char *const side_words[2] = {"--left", "--right"};
 
 static const char *source_words(const struct coordinator_job *job, uint32_t side)
 {
-    return job->submit.kind == JOIN_JOB_SHUFFLE ? "--in" : side_words[side];
+    return job->submit.kind == CLUSTER_KIND_SHUFFLE ? "--in" : side_words[side];
 }
 
 /* ---- comparing what nodes found ---- */
@@ -176,7 +176,7 @@ static enum base_status plan_place(struct cluster_coordinator *c, struct coordin
     for (uint32_t n = 0; n < job->node_count; n++)
         workers += job->node[n].node->hello.worker_count;
     BASE_ASSERT(job->node_count > 0 && workers > 0);
-    struct join_node *node = calloc(job->node_count, sizeof *node);
+    struct shuffle_node *node = calloc(job->node_count, sizeof *node);
     struct net_address *address = calloc(workers, sizeof *address);
     enum base_status status = BASE_NO_MEMORY;
     if (!node || !address) {
@@ -194,11 +194,12 @@ static enum base_status plan_place(struct cluster_coordinator *c, struct coordin
     }
     uint8_t token[SHUFFLE_TOKEN_BYTES];
     c->config.random(c->config.random_context, token, sizeof token);
-    status = join_plan_place(&job->plan, job->id, token, node, job->node_count, address, error);
+    status = shuffle_job_place(&job->plan.job, job->id, token, &job->submit.settings,
+                               join_plan_bytes_max(&job->plan.join), node, job->node_count, address, error);
     if (status == BASE_OK) {
         uint8_t random[8];
         c->config.random(c->config.random_context, random, sizeof random);
-        shuffle_publish_name(job->id, c->config.state_id ? c->config.state_id : "0", random, job->plan.files);
+        shuffle_publish_name(job->id, c->config.state_id ? c->config.state_id : "0", random, job->plan.join.files);
     }
 release:
     free(node);
@@ -221,10 +222,10 @@ static void assign_local(struct coordinator_job *job, uint32_t side)
 
 static enum base_status plan_divide(struct coordinator_job *job, uint32_t side, struct base_error *error)
 {
-    const struct shuffle_relation *relation = &job->plan.side[side].relation;
+    const struct shuffle_relation *relation = &job->plan.join.side[side].relation;
     if (relation->placement == SHUFFLE_GENERATED && relation->generator.preload)
         return BASE_OK; /* every worker has its share in memory: nothing is lent */
-    const uint64_t morsel_bytes = job->plan.settings.morsel_bytes;
+    const uint64_t morsel_bytes = job->plan.job.settings.morsel_bytes;
     /* Looked at before they are made: a slip in --morsel-bytes must not take all memory. */
     const bool far_too_many = join_plan_relation_bytes(relation) / morsel_bytes > 2 * (uint64_t)CLUSTER_MORSELS_MAX;
     const enum base_status status = far_too_many ? BASE_OK
@@ -250,7 +251,7 @@ static enum base_status plan_divide(struct coordinator_job *job, uint32_t side, 
 static enum base_status plan_bisect(struct cluster_coordinator *c, struct coordinator_job *job,
                                     struct base_error *error)
 {
-    job->plan = (struct join_plan){.kind = JOIN_JOB_BISECT, .settings = job->submit.settings};
+    job->plan.kind = CLUSTER_KIND_BISECT;
     job->planned = true;
     const enum base_status status = plan_place(c, job, error);
     return status == BASE_OK ? coordinator_bisect_plan(c, job, error) : status;
@@ -260,7 +261,7 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
 {
     const uint32_t sides = job->submit.source_count;
     BASE_ASSERT(sides <= 2 && !job->planned);
-    if (job->submit.kind == JOIN_JOB_BISECT)
+    if (job->submit.kind == CLUSTER_KIND_BISECT)
         return plan_bisect(c, job, error);
     struct shuffle_relation relation[2];
     memset(relation, 0, sizeof relation);
@@ -274,14 +275,15 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
         shuffle_relation_free(&relation[1]);
         return status;
     }
-    const struct join_request request = {.kind = job->submit.kind,
+    const bool join = job->submit.kind == CLUSTER_KIND_JOIN;
+    const struct join_request request = {.kind = join ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE,
                                          .on = job->submit.on,
                                          .select = job->submit.select,
                                          .out = job->submit.out,
                                          .output = job->submit.output,
-                                         .into_table = job->submit.into_table,
-                                         .settings = job->submit.settings};
-    status = join_plan_make(&request, relation, &job->plan, error);
+                                         .into_table = job->submit.into_table};
+    job->plan.kind = job->submit.kind;
+    status = join_plan_make(&request, relation, &job->plan.join, error);
     if (status != BASE_OK) {
         job->bad_request = status != BASE_NO_MEMORY;
         return status;
@@ -296,7 +298,7 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
 void coordinator_plan_free(struct coordinator_job *job)
 {
     if (job->planned)
-        join_plan_free(&job->plan);
+        cluster_plan_free(&job->plan);
     coordinator_bisect_free(job->bisect);
     for (uint32_t side = 0; side < 2; side++) {
         free(job->morsel[side]);
@@ -312,7 +314,7 @@ void coordinator_plan_free(struct coordinator_job *job)
 void coordinator_lend(struct coordinator_job *job, uint32_t node, uint32_t side, uint32_t nodes_after,
                       struct cluster_lend *lend)
 {
-    BASE_ASSERT(node < job->node_count && side < job->plan.sides && nodes_after > 0);
+    BASE_ASSERT(node < job->node_count && side < job->plan.join.sides && nodes_after > 0);
     struct run_node *to = &job->node[node];
     const bool local = job->local_first_file[side];
     uint64_t *next = local ? &to->lend_next[side] : &job->morsel_next[side];

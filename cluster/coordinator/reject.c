@@ -35,7 +35,7 @@ static void reject_merge(const struct coordinator_job *job, uint32_t side, struc
 
 static const char *path_of(const struct coordinator_job *job, uint32_t side, const struct shuffle_reject *reject)
 {
-    const struct shuffle_relation *relation = &job->plan.side[side].relation;
+    const struct shuffle_relation *relation = &job->plan.join.side[side].relation;
     return reject->file < relation->file_count ? relation->file[reject->file].path : "?";
 }
 
@@ -52,14 +52,14 @@ static const char *reject_node_of(const struct coordinator_job *job, uint32_t si
 /* Options of a join's sources begin with their side. */
 static const char *side_of_option(const struct coordinator_job *job, uint32_t side)
 {
-    return job->plan.sides == 1 ? "" : side == 0 ? "left-" : "right-";
+    return job->plan.join.sides == 1 ? "" : side == 0 ? "left-" : "right-";
 }
 
 bool coordinator_reject_few(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
-    for (uint32_t side = 0; side < job->plan.sides; side++) {
-        const uint64_t most = job->plan.side[side].relation.csv.bad_rows_max;
+    for (uint32_t side = 0; side < job->plan.join.sides; side++) {
+        const uint64_t most = job->plan.join.side[side].relation.csv.bad_rows_max;
         struct shuffle_rejects all;
         reject_merge(job, side, &all);
         if (all.count <= most)
@@ -79,7 +79,7 @@ bool coordinator_reject_few(struct cluster_coordinator *c)
 
 bool coordinator_reject_report(const struct coordinator_job *job, struct cluster_report *report)
 {
-    for (uint32_t side = 0; job->planned && side < job->plan.sides; side++) {
+    for (uint32_t side = 0; job->planned && side < job->plan.join.sides; side++) {
         struct cluster_skipped *skipped = &report->skipped[side];
         struct shuffle_rejects all;
         reject_merge(job, side, &all);
@@ -106,8 +106,8 @@ bool coordinator_reject_report(const struct coordinator_job *job, struct cluster
 bool coordinator_rows_complete(struct cluster_coordinator *c)
 {
     const struct coordinator_job *job = c->run;
-    for (uint32_t side = 0; side < job->plan.sides; side++) {
-        const struct shuffle_relation *relation = &job->plan.side[side].relation;
+    for (uint32_t side = 0; side < job->plan.join.sides; side++) {
+        const struct shuffle_relation *relation = &job->plan.join.side[side].relation;
         uint64_t rows = 0;
         for (uint32_t i = 0; i < job->node_count; i++) {
             const struct join_task_result *task = &job->node[i].report.report.sum.task;

@@ -15,8 +15,8 @@ static double report_seconds(uint64_t from_ns, uint64_t to_ns)
 /* "join shared:a.csv shared:b.csv on id=id" */
 static void job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
 {
-    const bool join = submit->kind == JOIN_JOB_JOIN;
-    if (submit->kind == JOIN_JOB_BISECT) {
+    const bool join = submit->kind == CLUSTER_KIND_JOIN;
+    if (submit->kind == CLUSTER_KIND_BISECT) {
         snprintf(text, text_bytes, "bisect");
         return;
     }
@@ -95,12 +95,12 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     report->error = job->error;
     report->bad_request = job->bad_request;
     report->kind = job->submit.kind;
-    report->build_side = job->planned ? job->plan.build : 0;
+    report->build_side = job->planned ? job->plan.join.build : 0;
     report->seconds = report_seconds(job->started_ns, c->now_ns);
     report->spans = job->spans;
     if (job->phase.now == CLUSTER_PHASE_RELEASE || job->phase.now == CLUSTER_PHASE_ABORT) /* told before all let go */
         report->spans.release_seconds += report_seconds(job->phase_since_ns, c->now_ns);
-    report->verified = job->planned && job->plan.settings.verify;
+    report->verified = job->planned && job->plan.job.settings.verify;
     char words[256] = "";
     if (job->node_count > 0) {
         report->node = calloc(job->node_count, sizeof *report->node);
@@ -109,7 +109,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
             return false;
         report->node_count = job->node_count;
     }
-    bool whole = job->error.status == BASE_OK && job->node_count > 0 && job->submit.kind != JOIN_JOB_BISECT;
+    bool whole = job->error.status == BASE_OK && job->node_count > 0 && job->submit.kind != CLUSTER_KIND_BISECT;
     for (uint32_t i = 0; i < report->node_count; i++) {
         if (!fill_node(&report->node[i], &job->node[i]))
             return false;
@@ -157,7 +157,7 @@ void coordinator_progress_send(struct cluster_coordinator *c, struct coordinator
     progress->phase = job->phase.now;
     for (uint32_t i = 0; i < job->node_count; i++)
         progress->rows_scanned += job->node[i].progress_rows;
-    progress->rows_expected = rows_expected(&job->plan);
+    progress->rows_expected = rows_expected(&job->plan.join);
     progress->seconds = report_seconds(job->started_ns, c->now_ns);
 }
 

@@ -8,7 +8,7 @@
 enum base_status crew_bisect_open(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
-    const struct bisect_task_config config = {.plan = &crew->plan,
+    const struct bisect_task_config config = {.job = &crew->plan.job,
                                               .worker = crew->first_worker + member->local,
                                               .local_first = crew->first_worker,
                                               .local_count = crew->config.workers,
@@ -72,7 +72,7 @@ static enum base_status measure_check_nodes(const struct cluster_crew *crew, con
                                             struct base_error *error)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (node[i] >= crew->plan.node_count || crew->plan.node[node[i]].first == crew->first_worker)
+        if (node[i] >= crew->plan.job.node_count || crew->plan.job.node[node[i]].first == crew->first_worker)
             return base_error_set(error, BASE_PROTOCOL, "ordered to measure the path to a node that does not exist");
     return BASE_OK;
 }
@@ -80,7 +80,7 @@ static enum base_status measure_check_nodes(const struct cluster_crew *crew, con
 static enum base_status check_order(const struct cluster_crew *crew, const struct cluster_measure *order,
                                     struct base_error *error)
 {
-    if (crew->plan.kind != JOIN_JOB_BISECT)
+    if (crew->plan.kind != CLUSTER_KIND_BISECT)
         return base_error_set(error, BASE_PROTOCOL, "ordered to measure in a job that does not");
     if (crew->measuring) /* workers still use the order that runs */
         return base_error_set(error, BASE_PROTOCOL, "ordered to measure step %u while step %u runs", order->step,

@@ -174,7 +174,7 @@ static void crew_forget_job(struct cluster_crew *crew)
     shuffle_mailroom_close(crew->mailroom);
     crew->mailroom = NULL;
     crew_bisect_forget(crew);
-    join_plan_free(&crew->plan);
+    cluster_plan_free(&crew->plan);
     crew->active = false;
 }
 
@@ -248,30 +248,40 @@ static enum base_status crew_make_side(struct cluster_crew *crew, uint32_t side,
 /* Room for what each worker's share comes to. It stays until the next job. */
 static enum base_status crew_make_reports(struct cluster_crew *crew, struct base_error *error)
 {
-    BASE_ASSERT(crew->plan.node_count > 0 && crew->first_worker + crew->config.workers <= crew->plan.workers);
+    BASE_ASSERT(crew->plan.job.node_count > 0 && crew->first_worker + crew->config.workers <= crew->plan.job.workers);
     free(crew->node);
-    crew->node_count = crew->plan.node_count;
+    crew->node_count = crew->plan.job.node_count;
     crew->node = calloc(crew->node_count, sizeof *crew->node);
     if (!crew->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u nodes", crew->node_count);
-    memcpy(crew->node, crew->plan.node, crew->node_count * sizeof *crew->node);
+    memcpy(crew->node, crew->plan.job.node, crew->node_count * sizeof *crew->node);
     for (uint32_t i = 0; i < crew->config.workers; i++) {
         struct crew_member *member = &crew->member[i];
         free(member->sent_bytes);
         free(member->received_bytes);
-        member->sent_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
-        member->received_bytes = calloc(crew->plan.workers, sizeof(uint64_t));
+        member->sent_bytes = calloc(crew->plan.job.workers, sizeof(uint64_t));
+        member->received_bytes = calloc(crew->plan.job.workers, sizeof(uint64_t));
         member->report = (struct cluster_work){0};
         if (!member->sent_bytes || !member->received_bytes)
-            return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u workers", crew->plan.workers);
+            return base_error_set(error, BASE_NO_MEMORY, "no memory for the report of %u workers",
+                                  crew->plan.job.workers);
     }
     return BASE_OK;
+}
+
+/* What each worker will send, as far as the plan shows it. */
+static struct net_traffic crew_traffic(const struct cluster_crew *crew)
+{
+    struct net_traffic traffic = shuffle_job_traffic(&crew->plan.job, crew->config.workers);
+    if (crew->plan.kind != CLUSTER_KIND_BISECT)
+        join_plan_add_traffic(&crew->plan.join, crew->plan.job.workers, &traffic);
+    return traffic;
 }
 
 /* Says why the job's engines are what they are; missing: what turned out not to be there. */
 void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
 {
-    const struct net_traffic traffic = join_plan_traffic(&crew->plan, crew->config.workers);
+    const struct net_traffic traffic = crew_traffic(crew);
     struct net_chosen chosen;
     pthread_mutex_lock(&crew->lock);
     net_choose(&crew->choice, &traffic, &crew->experience, crew->missing | missing, &chosen);
@@ -282,8 +292,8 @@ void crew_tell_decision(struct cluster_crew *crew, uint32_t missing)
 /* What the job's engines are made of. Decided once, so that all workers of the node have the same. */
 static void crew_choose(struct cluster_crew *crew)
 {
-    const struct net_engine_choice *asked = &crew->plan.settings.engine;
-    const struct net_traffic traffic = join_plan_traffic(&crew->plan, crew->config.workers);
+    const struct net_engine_choice *asked = &crew->plan.job.settings.engine;
+    const struct net_traffic traffic = crew_traffic(crew);
     crew->choice = asked->kind == NET_ENGINE_AUTO ? crew->config.engine : *asked;
     pthread_mutex_lock(&crew->lock);
     net_experience_age(&crew->experience);
@@ -292,7 +302,7 @@ static void crew_choose(struct cluster_crew *crew)
     crew_tell_decision(crew, 0);
 }
 
-enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,
+enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct cluster_plan *plan, uint32_t first_worker,
                                       const uint64_t morsel_capacity[2], const bool survey[2], struct base_error *error)
 {
     BASE_ASSERT(!crew->active);
@@ -305,10 +315,10 @@ enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_pla
     base_governor_peak_reset(crew->config.governor);
     crew_choose(crew);
     enum base_status status = crew_make_reports(crew, error);
-    for (uint32_t side = 0; side < crew->plan.sides && status == BASE_OK; side++)
+    for (uint32_t side = 0; side < crew->plan.join.sides && status == BASE_OK; side++)
         status = crew_make_side(crew, side, morsel_capacity[side], survey[side], error);
     if (status == BASE_OK && crew->config.workers > 1)
-        status = shuffle_mailroom_open(crew->config.workers, CREW_SIDES * (crew->plan.settings.frames_per_lane + 1),
+        status = shuffle_mailroom_open(crew->config.workers, CREW_SIDES * (crew->plan.job.settings.frames_per_lane + 1),
                                        &crew->mailroom, error);
     if (status != BASE_OK) {
         crew_forget_job(crew);

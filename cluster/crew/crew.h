@@ -10,7 +10,6 @@
 #include "cluster/bisect/bisect.h"
 #include "cluster/crew/place.h"
 #include "cluster/protocol/work.h"
-#include "join/plan.h"
 #include "join/task.h"
 #include "net/engine/choose.h"
 
@@ -47,7 +46,7 @@ void cluster_crew_engine(struct cluster_crew *crew, struct cluster_crew_engine *
  * of that step, or FAILED. */
 /* morsel_capacity[side]: morsels the whole relation has. survey[side]: this node's share to survey comes with
  * cluster_crew_lend_survey. */
-enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct join_plan *plan, uint32_t first_worker,
+enum base_status cluster_crew_prepare(struct cluster_crew *crew, struct cluster_plan *plan, uint32_t first_worker,
                                       const uint64_t morsel_capacity[2], const bool survey[2],
                                       struct base_error *error);
 /* Gives morsels to survey; end says that no more come. Then cluster_crew_survey starts it -> SURVEYED. */

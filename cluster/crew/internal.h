@@ -68,10 +68,10 @@ struct cluster_crew {
     int event_fd;
     /* a job's, the control thread's */
     bool active;
-    struct join_plan plan;
+    struct cluster_plan plan;
     uint32_t first_worker;
     uint32_t node_count;
-    struct join_node *node; /* the plan's: the report may be asked for when the job is closed */
+    struct shuffle_node *node; /* the plan's: the report may be asked for when the job is closed */
     struct shuffle_morsel_queue *queue[CREW_SIDES], *survey[CREW_SIDES];
     struct shuffle_survey *surveys[CREW_SIDES];
     struct shuffle_mailroom *mailroom;

@@ -47,7 +47,7 @@ static void member_snapshot(struct crew_member *member)
     const uint64_t *sent = member->task ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
     const uint64_t *received =
         member->task ? join_task_received_bytes(member->task) : bisect_task_received_bytes(member->bisect);
-    const size_t bytes = member->crew->plan.workers * sizeof(uint64_t);
+    const size_t bytes = member->crew->plan.job.workers * sizeof(uint64_t);
     pthread_mutex_lock(&member->crew->lock);
     member->report = report;
     memcpy(member->sent_bytes, sent, bytes);
@@ -92,7 +92,7 @@ void crew_member_report(void *context, uint32_t worker, int step, const struct b
     }
     member_look(member, step);
     if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
-        const struct join_plan *plan = &member->crew->plan;
+        const struct join_plan *plan = &member->crew->plan.join;
         member_add_rejects(member, join_plan_pass_side(plan, step == JOIN_STEP_FINISHED && plan->sides == 2));
     }
     if (step == JOIN_STEP_FINISHED)
@@ -258,7 +258,8 @@ static enum base_status member_engine(struct crew_member *member, const struct n
 static enum base_status member_open_join(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
-    const struct join_task_config config = {.plan = &crew->plan,
+    const struct join_task_config config = {.plan = &crew->plan.join,
+                                            .job = &crew->plan.job,
                                             .worker = crew->first_worker + member->local,
                                             .local_first = crew->first_worker,
                                             .local_count = crew->config.workers,
@@ -301,9 +302,9 @@ static void member_close_strangers(const struct crew_member *member)
 static enum base_status member_prepare(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
-    const struct join_settings *settings = &crew->plan.settings;
+    const struct shuffle_settings *settings = &crew->plan.job.settings;
     member_close_strangers(member);
-    const struct net_engine_config engine_config = {.sockets_max = crew->plan.workers + SHUFFLE_MESH_STRANGERS_MAX,
+    const struct net_engine_config engine_config = {.sockets_max = crew->plan.job.workers + SHUFFLE_MESH_STRANGERS_MAX,
                                                     .file_ops_max = CREW_FILE_OPS,
                                                     .recv_chunk_bytes = crew->chosen.chunk_bytes,
                                                     .recv_chunk_count = crew->chosen.chunk_count,
@@ -321,7 +322,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     if (crew->mailroom)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
     shuffle_worker_set_mailroom(member->worker, crew->mailroom);
-    status = crew->plan.kind == JOIN_JOB_BISECT ? crew_bisect_open(member, error) : member_open_join(member, error);
+    status = crew->plan.kind == CLUSTER_KIND_BISECT ? crew_bisect_open(member, error) : member_open_join(member, error);
     if (status != BASE_OK)
         return status;
     /* Only now: what a preloaded source cost to make is not the job's. */

@@ -144,24 +144,24 @@ static enum base_status keep_side(struct node_side *side, const struct shuffle_r
 /* What of the plan is needed after the crew has taken it. */
 static enum base_status keep_plan(struct node_job *job, const struct cluster_prepare *prepare, struct base_error *error)
 {
-    const struct join_plan *plan = prepare->plan;
-    const struct join_node *self = &plan->node[prepare->node];
+    const struct cluster_plan *plan = prepare->plan;
+    const struct shuffle_node *self = &plan->job.node[prepare->node];
     if (strcmp(self->name, job->node_name) != 0 || self->count != job->workers)
         return base_error_set(error, BASE_PROTOCOL, "the plan takes this node for %s with %u workers", self->name,
                               self->count);
-    job->node = calloc(plan->node_count, sizeof *job->node);
+    job->node = calloc(plan->job.node_count, sizeof *job->node);
     if (!job->node)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
-    memcpy(job->node, plan->node, plan->node_count * sizeof *job->node);
-    job->node_count = plan->node_count;
-    job->address = calloc(plan->workers, sizeof *job->address);
+    memcpy(job->node, plan->job.node, plan->job.node_count * sizeof *job->node);
+    job->node_count = plan->job.node_count;
+    job->address = calloc(plan->job.workers, sizeof *job->address);
     if (!job->address)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
-    memcpy(job->address, plan->address, plan->workers * sizeof *job->address);
-    job->address_count = plan->workers;
-    job->sides = plan->sides;
-    for (uint32_t side = 0; side < plan->sides; side++) {
-        const enum base_status status = keep_side(&job->side[side], &plan->side[side].relation,
+    memcpy(job->address, plan->job.address, plan->job.workers * sizeof *job->address);
+    job->address_count = plan->job.workers;
+    job->sides = plan->join.sides;
+    for (uint32_t side = 0; side < plan->join.sides; side++) {
+        const enum base_status status = keep_side(&job->side[side], &plan->join.side[side].relation,
                                                   prepare->morsel_capacity[side], prepare->survey[side], error);
         if (status != BASE_OK)
             return status;
@@ -175,14 +175,15 @@ static enum base_status on_prepare(struct node_job *job, struct cluster_prepare 
         return base_error_set(error, BASE_PROTOCOL, "ordered twice to prepare");
     enum base_status status = keep_plan(job, prepare, error);
     for (uint32_t side = 0; side < job->sides && status == BASE_OK; side++)
-        status = node_resolve_recall(&job->found.relation[side], &prepare->plan->side[side].relation, error);
+        status = node_resolve_recall(&job->found.relation[side], &prepare->plan->join.side[side].relation, error);
     found_free(job);
     if (status == BASE_OK)
-        status = node_output_begin(&job->outputs, prepare->plan, prepare->plan->node[prepare->node].first,
-                                   prepare->plan->node[prepare->node].count, error);
+        status = node_output_begin(&job->outputs, job->id, &prepare->plan->join,
+                                   prepare->plan->job.node[prepare->node].first,
+                                   prepare->plan->job.node[prepare->node].count, error);
     if (status != BASE_OK)
         return status;
-    const uint32_t first = prepare->plan->node[prepare->node].first;
+    const uint32_t first = prepare->plan->job.node[prepare->node].first;
     status = cluster_crew_prepare(job->crew, prepare->plan, first, prepare->morsel_capacity, prepare->survey, error);
     job->prepared = status == BASE_OK;
     return status;

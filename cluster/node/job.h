@@ -41,7 +41,7 @@ struct node_job {
     struct node_resolve *resolve;  /* the look at sources that goes on, or NULL */
     struct cluster_resolved found; /* from RESOLVED to PREPARE */
     uint32_t node_count;
-    struct join_node *node;
+    struct shuffle_node *node;
     struct net_address *address; /* data address of every worker */
     uint32_t address_count;
     struct node_side side[2];

@@ -57,16 +57,16 @@ static void output_drop(struct node_outputs *outputs, struct node_output *output
     output_free(output);
 }
 
-enum base_status node_output_begin(struct node_outputs *outputs, const struct join_plan *plan, uint32_t first,
-                                   uint32_t count, struct base_error *error)
+enum base_status node_output_begin(struct node_outputs *outputs, uint64_t job, const struct join_plan *plan,
+                                   uint32_t first, uint32_t count, struct base_error *error)
 {
     if (!plan->out)
         return BASE_OK;
-    BASE_ASSERT(plan->job != 0 && count > 0);
+    BASE_ASSERT(job != 0 && count > 0);
     struct node_output *output = calloc(1, sizeof *output);
     if (!output)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a job");
-    output->job = plan->job;
+    output->job = job;
     output->directory = strdup(plan->out);
     output->files = strdup(plan->files);
     output->extension = strdup(join_plan_extension(plan));

@@ -13,8 +13,8 @@ struct node_outputs {
 };
 
 /* Makes the job's directory, or joins it. Nothing to do for a plan without output. */
-enum base_status node_output_begin(struct node_outputs *outputs, const struct join_plan *plan, uint32_t first,
-                                   uint32_t count, struct base_error *error);
+enum base_status node_output_begin(struct node_outputs *outputs, uint64_t job, const struct join_plan *plan,
+                                   uint32_t first, uint32_t count, struct base_error *error);
 /* Makes all of it durable. From then on only the coordinator says what becomes of it. */
 enum base_status node_output_stage(struct node_outputs *outputs, uint64_t job, const char *text,
                                    struct base_error *error);

@@ -151,13 +151,13 @@ static enum base_status check_job(struct client_reader *reader)
 static void begin_submit(struct cluster_client_args *args)
 {
     if (args->command == CLUSTER_COMMAND_JOIN) {
-        args->submit.kind = JOIN_JOB_JOIN;
+        args->submit.kind = CLUSTER_KIND_JOIN;
         args->submit.source_count = 2;
     } else if (args->command == CLUSTER_COMMAND_SHUFFLE) {
-        args->submit.kind = JOIN_JOB_SHUFFLE;
+        args->submit.kind = CLUSTER_KIND_SHUFFLE;
         args->submit.source_count = 1;
     } else if (args->command == CLUSTER_COMMAND_BISECT) {
-        args->submit.kind = JOIN_JOB_BISECT;
+        args->submit.kind = CLUSTER_KIND_BISECT;
     }
 }
 
@@ -233,6 +233,6 @@ void cluster_client_args_free(struct cluster_client_args *args)
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_SUBMIT, .submit = args->submit};
     cluster_message_free(&message);
-    const enum join_job_kind kind = args->submit.kind;
+    const enum cluster_job_kind kind = args->submit.kind;
     args->submit = (struct cluster_submit){.kind = kind};
 }

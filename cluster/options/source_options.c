@@ -12,7 +12,7 @@ static const struct option_choice quote_choices[] = {{"none", SHUFFLE_CSV_NO_QUO
 
 void client_source_option(const struct cluster_submit *submit, uint32_t index, const char *what, char *option)
 {
-    if (submit->kind == JOIN_JOB_SHUFFLE)
+    if (submit->kind == CLUSTER_KIND_SHUFFLE)
         snprintf(option, CLIENT_OPTION_BYTES, "%s", *what ? what + 1 : "in");
     else
         snprintf(option, CLIENT_OPTION_BYTES, "%s%s", index == 0 ? "left" : "right", what);

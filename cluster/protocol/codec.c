@@ -149,7 +149,7 @@ static void get_prepare(struct wire_reader *reader, const Wire__Prepare *wire, u
         return;
     wire_get_plan(reader, wire->plan, job, prepare->plan);
     if (!reader->failed)
-        prepare->node = wire_below(reader, "number of the node", wire->node, prepare->plan->node_count);
+        prepare->node = wire_below(reader, "number of the node", wire->node, prepare->plan->job.node_count);
     for (uint32_t side = 0; side < 2; side++) {
         prepare->survey[side] = wire->survey[side];
         prepare->morsel_capacity[side] =

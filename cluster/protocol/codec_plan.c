@@ -17,7 +17,7 @@ enum {
     PLAN_CHUNKS_MAX = 1 << 15
 };
 
-Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings)
+Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct shuffle_settings *settings)
 {
     Wire__Settings *wire = wire_take(scratch, 1, sizeof *wire);
     if (!wire)
@@ -59,7 +59,7 @@ static void get_socket(struct wire_reader *reader, struct ProtobufCBinaryData da
     free(text);
 }
 
-void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, struct join_settings *settings)
+void wire_get_settings(struct wire_reader *reader, const Wire__Settings *wire, struct shuffle_settings *settings)
 {
     if (!wire_there(reader, "settings", wire))
         return;
@@ -449,119 +449,108 @@ static void get_items(struct wire_reader *reader, const Wire__Plan *wire, struct
     }
 }
 
-static void put_nodes(struct wire_scratch *scratch, const struct join_plan *plan, Wire__Plan *wire)
+static void put_nodes(struct wire_scratch *scratch, const struct shuffle_job *job, Wire__Plan *wire)
 {
-    Wire__PlanNode **list = wire_take(scratch, plan->node_count, sizeof(Wire__PlanNode *));
-    Wire__PlanNode *item = wire_take(scratch, plan->node_count, sizeof *item);
+    Wire__PlanNode **list = wire_take(scratch, job->node_count, sizeof(Wire__PlanNode *));
+    Wire__PlanNode *item = wire_take(scratch, job->node_count, sizeof *item);
     if (!list || !item)
         return;
-    for (uint32_t i = 0; i < plan->node_count; i++) {
+    for (uint32_t i = 0; i < job->node_count; i++) {
         wire__plan_node__init(&item[i]);
-        item[i].name = wire_bytes(plan->node[i].name);
-        item[i].first = plan->node[i].first;
-        item[i].count = plan->node[i].count;
+        item[i].name = wire_bytes(job->node[i].name);
+        item[i].first = job->node[i].first;
+        item[i].count = job->node[i].count;
         list[i] = &item[i];
     }
     wire->node = list;
-    wire->n_node = plan->node_count;
+    wire->n_node = job->node_count;
 }
 
-static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+static void get_nodes(struct wire_reader *reader, const Wire__Plan *wire, struct shuffle_job *job)
 {
-    plan->address = wire_array(reader, "worker addresses", wire->n_address, CLUSTER_WORKERS_MAX, sizeof *plan->address);
-    plan->node = wire_array(reader, "nodes", wire->n_node, CLUSTER_NODES_MAX, sizeof *plan->node);
-    if (!plan->address || !plan->node) {
+    job->address = wire_array(reader, "worker addresses", wire->n_address, CLUSTER_WORKERS_MAX, sizeof *job->address);
+    job->node = wire_array(reader, "nodes", wire->n_node, CLUSTER_NODES_MAX, sizeof *job->node);
+    if (!job->address || !job->node) {
         wire_refuse(reader, BASE_PROTOCOL, "a plan without nodes");
         return;
     }
-    plan->workers = (uint32_t)wire->n_address;
-    plan->node_count = (uint32_t)wire->n_node;
-    wire_get_addresses(reader, wire->address, wire->n_address, plan->address);
+    job->workers = (uint32_t)wire->n_address;
+    job->node_count = (uint32_t)wire->n_node;
+    wire_get_addresses(reader, wire->address, wire->n_address, job->address);
     uint64_t next = 0;
-    for (uint32_t i = 0; i < plan->node_count && !reader->failed; i++) {
+    for (uint32_t i = 0; i < job->node_count && !reader->failed; i++) {
         const Wire__PlanNode *node = wire->node[i];
-        char *name = wire_text(reader, "a node's name", node->name, sizeof plan->node[i].name - 1);
+        char *name = wire_text(reader, "a node's name", node->name, sizeof job->node[i].name - 1);
         if (name && !cluster_name_good(name))
             wire_refuse(reader, BASE_PROTOCOL, "node %u has a name that is not of letters, digits, '-', '_' and '.'",
                         i);
         if (name)
-            memcpy(plan->node[i].name, name, strlen(name) + 1);
+            memcpy(job->node[i].name, name, strlen(name) + 1);
         free(name);
         if (node->first != next || node->count == 0)
             wire_refuse(reader, BASE_PROTOCOL, "the workers of node %u do not follow on the ones before", i);
-        plan->node[i].first = node->first;
-        plan->node[i].count = node->count;
+        job->node[i].first = node->first;
+        job->node[i].count = node->count;
         next += node->count;
     }
-    if (next != plan->workers)
-        wire_refuse(reader, BASE_PROTOCOL, "%u worker addresses for %" PRIu64 " workers", plan->workers, next);
+    if (next != job->workers)
+        wire_refuse(reader, BASE_PROTOCOL, "%u worker addresses for %" PRIu64 " workers", job->workers, next);
 }
 
-Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan)
+Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct cluster_plan *plan)
 {
+    const struct join_plan *join = &plan->join;
+    const struct shuffle_job *job = &plan->job;
     Wire__Plan *wire = wire_take(scratch, 1, sizeof *wire);
-    Wire__Side **list = wire_take(scratch, plan->sides, sizeof *list);
-    Wire__Side *side = wire_take(scratch, plan->sides, sizeof *side);
+    Wire__Side **list = wire_take(scratch, join->sides, sizeof *list);
+    Wire__Side *side = wire_take(scratch, join->sides, sizeof *side);
     if (!wire || !list || !side)
         return NULL;
     wire__plan__init(wire);
     wire->kind = plan->kind;
-    wire->token = (ProtobufCBinaryData){SHUFFLE_TOKEN_BYTES, (uint8_t *)(uintptr_t)plan->token};
-    wire->settings = wire_put_settings(scratch, &plan->settings);
-    for (uint32_t i = 0; i < plan->sides; i++) {
-        put_side(scratch, &plan->side[i], &side[i]);
+    wire->token = (ProtobufCBinaryData){SHUFFLE_TOKEN_BYTES, (uint8_t *)(uintptr_t)job->token};
+    wire->settings = wire_put_settings(scratch, &job->settings);
+    for (uint32_t i = 0; i < join->sides; i++) {
+        put_side(scratch, &join->side[i], &side[i]);
         list[i] = &side[i];
     }
     wire->side = list;
-    wire->n_side = plan->sides;
-    wire->build = plan->build;
-    wire->into_table = plan->into_table;
-    wire->output = plan->output;
-    wire->out = wire_bytes(plan->out);
-    wire->files = wire_bytes(plan->files);
-    put_items(scratch, plan, wire);
-    wire->result = put_schema(scratch, &plan->result);
-    wire->n_result = plan->result.count;
-    put_nodes(scratch, plan, wire);
-    wire->address = wire_put_addresses(scratch, plan->address, plan->workers);
-    wire->n_address = plan->workers;
+    wire->n_side = join->sides;
+    wire->build = join->build;
+    wire->into_table = join->into_table;
+    wire->output = join->output;
+    wire->out = wire_bytes(join->out);
+    wire->files = wire_bytes(join->files);
+    put_items(scratch, join, wire);
+    wire->result = put_schema(scratch, &join->result);
+    wire->n_result = join->result.count;
+    put_nodes(scratch, job, wire);
+    wire->address = wire_put_addresses(scratch, job->address, job->workers);
+    wire->n_address = job->workers;
     return wire;
 }
 
-/* The settings of a plan have no zeros left, but for what nodes choose. */
-static void check_settings(struct wire_reader *reader, const struct join_settings *settings)
+/* The settings of a job have no zeros left, but for what nodes choose. */
+static void check_settings(struct wire_reader *reader, const struct shuffle_settings *settings)
 {
     if (!settings->frame_bytes || !settings->frames_per_lane || !settings->morsel_bytes)
         wire_refuse(reader, BASE_PROTOCOL, "a plan leaves settings open");
 }
 
-void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t job, struct join_plan *plan)
+static void get_job(struct wire_reader *reader, const Wire__Plan *wire, uint64_t id, struct shuffle_job *job)
 {
-    if (!wire_there(reader, "plan", wire))
-        return;
-    plan->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
-    plan->job = job;
+    job->id = id;
     if (wire->token.len != SHUFFLE_TOKEN_BYTES)
         wire_refuse(reader, BASE_PROTOCOL, "a token of %zu bytes", wire->token.len);
     else
-        memcpy(plan->token, wire->token.data, SHUFFLE_TOKEN_BYTES);
-    wire_get_settings(reader, wire->settings, &plan->settings);
-    check_settings(reader, &plan->settings);
-    static const size_t sides[JOIN_JOB_COUNT] = {[JOIN_JOB_JOIN] = 2, [JOIN_JOB_SHUFFLE] = 1, [JOIN_JOB_BISECT] = 0};
-    if (wire->n_side != sides[plan->kind])
-        wire_refuse(reader, BASE_PROTOCOL, "a plan of %zu sides", wire->n_side);
-    for (uint32_t i = 0; i < 2 && i < wire->n_side && !reader->failed; i++) {
-        plan->sides = i + 1;
-        get_side(reader, wire->side[i], &plan->side[i]);
-    }
-    if (reader->failed)
-        return;
-    if (plan->sides == 0) { /* rows are not its business */
-        get_nodes(reader, wire, plan);
-        return;
-    }
-    check_keys(reader, plan);
-    plan->build = wire_below(reader, "build side", wire->build, plan->sides);
+        memcpy(job->token, wire->token.data, SHUFFLE_TOKEN_BYTES);
+    wire_get_settings(reader, wire->settings, &job->settings);
+    check_settings(reader, &job->settings);
+    get_nodes(reader, wire, job);
+}
+
+static void get_output(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+{
     plan->into_table = wire->into_table;
     plan->output =
         (enum shuffle_output_kind)wire_below(reader, "kind of output", wire->output, SHUFFLE_OUTPUT_FIXED + 1);
@@ -572,6 +561,33 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
     free(files);
     if ((!plan->out) != (plan->output == SHUFFLE_OUTPUT_COUNT))
         wire_refuse(reader, BASE_PROTOCOL, "output kind and output directory contradict each other");
+}
+
+static void get_join(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+{
+    for (uint32_t i = 0; i < wire->n_side && !reader->failed; i++) {
+        plan->sides = i + 1;
+        get_side(reader, wire->side[i], &plan->side[i]);
+    }
+    if (reader->failed)
+        return;
+    check_keys(reader, plan);
+    plan->build = wire_below(reader, "build side", wire->build, plan->sides);
+    get_output(reader, wire, plan);
     get_items(reader, wire, plan);
-    get_nodes(reader, wire, plan);
+}
+
+void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t job, struct cluster_plan *plan)
+{
+    if (!wire_there(reader, "plan", wire))
+        return;
+    plan->kind = (enum cluster_job_kind)wire_below(reader, "kind of job", wire->kind, CLUSTER_KIND_COUNT);
+    static const size_t sides[CLUSTER_KIND_COUNT] = {[CLUSTER_KIND_JOIN] = 2, [CLUSTER_KIND_SHUFFLE] = 1};
+    if (wire->n_side != sides[plan->kind])
+        wire_refuse(reader, BASE_PROTOCOL, "a plan of %zu sides", wire->n_side);
+    plan->join.kind = plan->kind == CLUSTER_KIND_JOIN ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE;
+    if (!reader->failed && plan->kind != CLUSTER_KIND_BISECT)
+        get_join(reader, wire, &plan->join);
+    if (!reader->failed)
+        get_job(reader, wire, job, &plan->job);
 }

@@ -239,7 +239,7 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
 {
     wire_get_error(reader, wire->error, &report->error);
     report->bad_request = wire->bad_request;
-    report->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
+    report->kind = (enum cluster_job_kind)wire_below(reader, "kind of job", wire->kind, CLUSTER_KIND_COUNT);
     report->build_side = wire_below(reader, "build side", wire->build_side, 2);
     report->seconds = wire->seconds;
     report->workers = wire->workers;
@@ -351,7 +351,7 @@ void wire_get_jobs(struct wire_reader *reader, const Wire__Jobs *wire, struct cl
         struct cluster_job_entry *entry = &jobs->entry[i];
         const Wire__JobEntry *from = wire->entry[i];
         entry->job = from->job;
-        entry->kind = (enum join_job_kind)wire_below(reader, "kind of job", from->kind, JOIN_JOB_COUNT);
+        entry->kind = (enum cluster_job_kind)wire_below(reader, "kind of job", from->kind, CLUSTER_KIND_COUNT);
         entry->state =
             (enum cluster_job_state)wire_below(reader, "state of a job", from->state, CLUSTER_JOB_STATE_COUNT);
         entry->phase = (enum cluster_phase)wire_below(reader, "phase of a job", from->phase, CLUSTER_PHASE_COUNT);

@@ -71,17 +71,17 @@ Wire__Submit *wire_put_submit(struct wire_scratch *scratch, const struct cluster
     wire->into_table = submit->into_table;
     wire->progress = submit->progress;
     wire->settings = wire_put_settings(scratch, &submit->settings);
-    if (submit->kind == JOIN_JOB_BISECT)
+    if (submit->kind == CLUSTER_KIND_BISECT)
         wire->bisect = wire_put_bisect_request(scratch, &submit->bisect);
     return wire;
 }
 
 void wire_get_submit(struct wire_reader *reader, const Wire__Submit *wire, struct cluster_submit *submit)
 {
-    submit->kind = (enum join_job_kind)wire_below(reader, "kind of job", wire->kind, JOIN_JOB_COUNT);
+    submit->kind = (enum cluster_job_kind)wire_below(reader, "kind of job", wire->kind, CLUSTER_KIND_COUNT);
     submit->source_count = get_sources(reader, wire->source, wire->n_source, submit->source);
-    static const uint32_t sources[JOIN_JOB_COUNT] = {
-        [JOIN_JOB_JOIN] = 2, [JOIN_JOB_SHUFFLE] = 1, [JOIN_JOB_BISECT] = 0};
+    static const uint32_t sources[CLUSTER_KIND_COUNT] = {
+        [CLUSTER_KIND_JOIN] = 2, [CLUSTER_KIND_SHUFFLE] = 1, [CLUSTER_KIND_BISECT] = 0};
     if (submit->source_count != sources[submit->kind])
         wire_refuse(reader, BASE_PROTOCOL, "a job with %u sources", submit->source_count);
     submit->on = wire_text(reader, "--on", wire->on, CLUSTER_TEXT_BYTES_MAX);
@@ -94,7 +94,7 @@ void wire_get_submit(struct wire_reader *reader, const Wire__Submit *wire, struc
     submit->into_table = wire->into_table;
     submit->progress = wire->progress;
     wire_get_settings(reader, wire->settings, &submit->settings);
-    if (submit->kind == JOIN_JOB_BISECT)
+    if (submit->kind == CLUSTER_KIND_BISECT)
         wire_get_bisect_request(reader, wire->bisect, &submit->bisect);
 }
 

@@ -104,13 +104,14 @@ void wire_get_survey_columns(struct wire_reader *reader, const struct Wire__Surv
 struct Wire__Start *wire_put_start(struct wire_scratch *scratch, const struct cluster_start *start);
 
 /* codec_plan.c: sources, relations and plans. */
-struct Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct join_settings *settings);
-void wire_get_settings(struct wire_reader *reader, const struct Wire__Settings *wire, struct join_settings *settings);
+struct Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct shuffle_settings *settings);
+void wire_get_settings(struct wire_reader *reader, const struct Wire__Settings *wire,
+                       struct shuffle_settings *settings);
 struct Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation);
 void wire_get_relation(struct wire_reader *reader, const struct Wire__Relation *wire,
                        struct shuffle_relation *relation);
-struct Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct join_plan *plan);
-void wire_get_plan(struct wire_reader *reader, const struct Wire__Plan *wire, uint64_t job, struct join_plan *plan);
+struct Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct cluster_plan *plan);
+void wire_get_plan(struct wire_reader *reader, const struct Wire__Plan *wire, uint64_t job, struct cluster_plan *plan);
 struct Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const struct net_address *address,
                                           uint32_t count);
 void wire_get_addresses(struct wire_reader *reader, struct Wire__Address **wire, size_t count,

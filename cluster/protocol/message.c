@@ -58,8 +58,8 @@ static struct files files_of(const struct cluster_message *message)
 {
     struct files files = {0};
     if (message->kind == CLUSTER_MESSAGE_PREPARE)
-        for (uint32_t i = 0; i < message->prepare.plan->sides; i++)
-            add_files(&message->prepare.plan->side[i].relation, &files);
+        for (uint32_t i = 0; i < message->prepare.plan->join.sides; i++)
+            add_files(&message->prepare.plan->join.side[i].relation, &files);
     else if (message->kind == CLUSTER_MESSAGE_RESOLVED)
         for (uint32_t i = 0; i < message->resolved.relation_count; i++)
             add_files(&message->resolved.relation[i], &files);
@@ -221,10 +221,17 @@ static void free_jobs(struct cluster_jobs *jobs)
     free(jobs->entry);
 }
 
+void cluster_plan_free(struct cluster_plan *plan)
+{
+    join_plan_free(&plan->join);
+    shuffle_job_free(&plan->job);
+    memset(plan, 0, sizeof *plan);
+}
+
 static void free_prepare(struct cluster_prepare *prepare)
 {
     if (prepare->plan) {
-        join_plan_free(prepare->plan);
+        cluster_plan_free(prepare->plan);
         free(prepare->plan);
     }
 }

@@ -24,7 +24,6 @@
 
 #include "cluster/bisect/bisect.h"
 #include "cluster/protocol/work.h"
-#include "join/plan.h"
 #include "shuffle/rows/reject.h"
 
 #define CLUSTER_PROTOCOL_MAGIC UINT32_C(0x4352464d) /* "MFRC" as bytes on the wire */
@@ -150,7 +149,7 @@ struct cluster_source {
 void cluster_source_apply(const struct cluster_source *source, struct shuffle_relation *relation);
 
 struct cluster_submit {
-    enum join_job_kind kind;
+    enum cluster_job_kind kind;
     uint32_t source_count; /* join 2 (left, right), shuffle 1, bisect 0 */
     struct cluster_source source[2];
     char *on;     /* join "a=b[,c=d]", shuffle "k[,l]" */
@@ -159,7 +158,7 @@ struct cluster_submit {
     enum shuffle_output_kind output;
     bool into_table;
     bool progress; /* the client wants PROGRESS */
-    struct join_settings settings;
+    struct shuffle_settings settings;
     struct cluster_bisect_request bisect; /* bisect only, which has no sources */
 };
 
@@ -249,7 +248,7 @@ struct cluster_report {
     struct base_error error; /* status BASE_OK: the job succeeded */
     bool
         bad_request; /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
-    enum join_job_kind kind;
+    enum cluster_job_kind kind;
     uint32_t build_side; /* 0 left, 1 right */
     struct cluster_measures sum;
     double seconds; /* from the moment the job began to run to its end, at the coordinator */
@@ -290,7 +289,7 @@ enum cluster_job_state {
 };
 struct cluster_job_entry {
     uint64_t job;
-    enum join_job_kind kind;
+    enum cluster_job_kind kind;
     enum cluster_job_state state;
     enum cluster_phase phase;
     char *words; /* "join shared:a.csv shared:b.csv on id=id" */
@@ -323,8 +322,8 @@ struct cluster_resolved {
 };
 
 struct cluster_prepare {
-    struct join_plan *plan;
-    uint32_t node; /* the receiver's number in plan->node */
+    struct cluster_plan *plan;
+    uint32_t node; /* the receiver's number in plan->job.node */
     uint64_t morsel_capacity[2];
     bool survey[2];
 };

@@ -1,10 +1,28 @@
-/* What workers did for a job: a worker's share of it, and summed a node's, which STEP and CLOSED carry. */
+/* What a job gives workers to do, and what they did for it. */
 #ifndef MILLRACE_CLUSTER_PROTOCOL_WORK_H
 #define MILLRACE_CLUSTER_PROTOCOL_WORK_H
 
 #include "cluster/protocol/measure.h"
+#include "join/plan.h"
 #include "net/socket/facts.h"
+#include "shuffle/worker/job.h"
 
+enum cluster_job_kind {
+    CLUSTER_KIND_JOIN,
+    CLUSTER_KIND_SHUFFLE,
+    CLUSTER_KIND_BISECT, /* measures the network */
+    CLUSTER_KIND_COUNT
+};
+
+/* Everything that a node needs to run its share of a job. Owned by itself. */
+struct cluster_plan {
+    enum cluster_job_kind kind;
+    struct shuffle_job job;
+    struct join_plan join; /* of a join or shuffle; else empty */
+};
+void cluster_plan_free(struct cluster_plan *plan);
+
+/* A worker's share, and summed a node's, which STEP and CLOSED carry. */
 struct cluster_work {
     struct cluster_measures sum;   /* since prepare */
     struct net_socket_facts facts; /* of one connection of the first worker */

@@ -9,9 +9,9 @@
 #include "cluster/report/report.h"
 #include "net/engine/rung.h"
 
-static const char *kind_word(enum join_job_kind kind)
+static const char *kind_word(enum cluster_job_kind kind)
 {
-    return kind == JOIN_JOB_JOIN ? "join" : kind == JOIN_JOB_SHUFFLE ? "shuffle" : "bisect";
+    return kind == CLUSTER_KIND_JOIN ? "join" : kind == CLUSTER_KIND_SHUFFLE ? "shuffle" : "bisect";
 }
 
 static const char *side_word(uint32_t side)

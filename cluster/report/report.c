@@ -155,7 +155,7 @@ static void print_skipped(const struct cluster_report *report, FILE *to)
             continue;
         report_format_exact(skipped->count, rows);
         fprintf(to, "skipped   %s bad row%s%s%s\n", rows, skipped->count == 1 ? "" : "s",
-                report->kind == JOIN_JOB_JOIN ? side_words[side] : "",
+                report->kind == CLUSTER_KIND_JOIN ? side_words[side] : "",
                 skipped->count > skipped->row_count ? "; the first:" : ":");
         for (uint32_t i = 0; i < skipped->row_count; i++) {
             const struct cluster_skipped_row *row = &skipped->row[i];
@@ -170,7 +170,7 @@ static void print_result(const struct cluster_report *report, uint64_t job, cons
     char rows[REPORT_NUMBER_BYTES], bytes[REPORT_NUMBER_BYTES];
     report_format_exact(report->sum.task.rows, rows);
     fprintf(to, "rows      %s\n", rows);
-    if (report->kind == JOIN_JOB_SHUFFLE && report->sum.task.table_rows > 0)
+    if (report->kind == CLUSTER_KIND_SHUFFLE && report->sum.task.table_rows > 0)
         fputs("checksum  none: the rows went into tables\n", to);
     else
         fprintf(to, "checksum  %016" PRIx64 "\n", report->sum.task.checksum);
@@ -184,9 +184,9 @@ static void print_result(const struct cluster_report *report, uint64_t job, cons
             report->node_count == 1 ? "" : "s", report->workers, report->workers == 1 ? "" : "s");
     if (report->sum.task.table_rows > 0)
         fprintf(to, "; table of the %s side: %s rows, %s",
-                report->kind == JOIN_JOB_SHUFFLE ? "only"
-                : report->build_side == 0        ? "left"
-                                                 : "right",
+                report->kind == CLUSTER_KIND_SHUFFLE ? "only"
+                : report->build_side == 0            ? "left"
+                                                     : "right",
                 rows, bytes);
     fputc('\n', to);
 }

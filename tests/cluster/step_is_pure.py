@@ -15,10 +15,10 @@ LIBRARY = re.compile(
 # Of this tree: the step itself, the messages as plain structs, and what floors below reckon without looking at the world.
 OWN = re.compile(
     r"coordinator_\w+$"
-    r"|cluster_(bisect|decision|limit|measure|message|phase|work)\w*$"
+    r"|cluster_(bisect|decision|limit|measure|message|phase|plan|work)\w*$"
     r"|base_(assert_failed|state_(begin|enter)|build_(id|protocol)|error_\w+|status_\w+|random_(seed|next|below))$"
     r"|join_plan_\w+$"
-    r"|shuffle_(publish_name|rejects_merge|survey_apply|schema_\w+|relation_(divide|free|needs_survey|parse))$"
+    r"|shuffle_(job_\w+|publish_name|rejects_merge|survey_apply|schema_\w+|relation_(divide|free|needs_survey|parse))$"
     r"|net_address_format$"
 )
 

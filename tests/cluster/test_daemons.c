@@ -166,7 +166,7 @@ static void await_complete(void)
 
 static struct cluster_submit join_of(const char *rows)
 {
-    return (struct cluster_submit){.kind = JOIN_JOB_JOIN,
+    return (struct cluster_submit){.kind = CLUSTER_KIND_JOIN,
                                    .source_count = 2,
                                    .source = {{.text = (char *)(uintptr_t)rows}, {.text = "gen:rows=1000,row=16"}},
                                    .on = "key=key",
@@ -175,7 +175,7 @@ static struct cluster_submit join_of(const char *rows)
 
 static struct cluster_submit shuffle_to(const char *rows, const char *out)
 {
-    return (struct cluster_submit){.kind = JOIN_JOB_SHUFFLE,
+    return (struct cluster_submit){.kind = CLUSTER_KIND_SHUFFLE,
                                    .source_count = 1,
                                    .source = {{.text = (char *)(uintptr_t)rows}},
                                    .on = "key",
@@ -474,7 +474,7 @@ static void test_decision_is_completed(void **unused)
         fclose(fopen(path, "w"));
     }
     snprintf(path, sizeof path, "%s/state", folder);
-    struct join_node nodes[NODES] = {{"n1", 0, 2}, {"n2", 2, 2}, {"n3", 4, 2}};
+    struct shuffle_node nodes[NODES] = {{"n1", 0, 2}, {"n2", 2, 2}, {"n3", 4, 2}};
     const struct cluster_decision decision = {.job = 7,
                                               .out = out,
                                               .extension = (char *)(uintptr_t) "csv",
@@ -597,7 +597,7 @@ static void test_lists_too_large(void **state)
     expect(submit(&request, &job), BASE_TOO_LARGE, "what this node found for the sources lists");
     run_good_join();
 #ifndef __SANITIZE_THREAD__ /* which needs longer to decode 100 MiB than nodes wait for the beats of a coordinator */
-    request.kind = JOIN_JOB_SHUFFLE; /* each node's files fit into its answer, all of them not into the plan */
+    request.kind = CLUSTER_KIND_SHUFFLE; /* each node's files fit into its answer, all of them not into the plan */
     request.source_count = 1;
     request.on = "key";
     expect(submit(&request, &job), BASE_TOO_LARGE, "the plan of this job lists");

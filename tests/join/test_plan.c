@@ -201,24 +201,6 @@ static void test_fixed_output_has_no_room_for_strings(void **state)
     join_plan_free(&made);
 }
 
-static void test_placing_settles_the_settings(void **state)
-{
-    (void)state;
-    struct join_plan made;
-    struct base_error error;
-    const struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id"};
-    assert_int_equal(plan("id:int64", "id:int64", &request, &made, &error), BASE_OK);
-    const struct join_node node[2] = {{.name = "n1", .first = 0, .count = 2}, {.name = "n2", .first = 2, .count = 1}};
-    const struct net_address address[3] = {0};
-    const uint8_t token[SHUFFLE_TOKEN_BYTES] = {9};
-    assert_int_equal(join_plan_place(&made, 5, token, node, 2, address, &error), BASE_OK);
-    assert_int_equal(made.workers, 3);
-    assert_in_range(made.settings.frame_bytes, 4096, 1 << 20);
-    assert_int_not_equal(made.settings.frames_per_lane, 0);
-    assert_int_not_equal(made.settings.morsel_bytes, 0);
-    join_plan_free(&made);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,7 +212,6 @@ int main(void)
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_shuffle_has_one_side),
         cmocka_unit_test(test_fixed_output_has_no_room_for_strings),
-        cmocka_unit_test(test_placing_settles_the_settings),
         cmocka_unit_test(test_sizes_of_relations),
     };
     return cmocka_run_group_tests_name("join.plan", tests, NULL, NULL);

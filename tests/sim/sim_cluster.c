@@ -32,6 +32,7 @@ struct sim_cluster {
     struct base_random random;
     struct net_sim_world *world;
     struct join_plan plan;
+    struct shuffle_job placed;
     struct net_key *key;
     struct sim_node *node;
     struct sim_worker *worker;
@@ -102,7 +103,7 @@ static enum base_status sim_resolve(struct sim_cluster *cluster, struct base_err
 static enum base_status sim_place(struct sim_cluster *cluster, struct base_error *error)
 {
     const struct sim_job *job = cluster->job;
-    struct join_node *node = calloc(job->nodes, sizeof *node);
+    struct shuffle_node *node = calloc(job->nodes, sizeof *node);
     struct net_address *address = calloc(cluster->workers, sizeof *address);
     for (uint32_t n = 0; n < job->nodes; n++) {
         snprintf(node[n].name, sizeof node[n].name, "n%u", n + 1);
@@ -117,7 +118,8 @@ static enum base_status sim_place(struct sim_cluster *cluster, struct base_error
     }
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1, 2, 3};
     if (status == BASE_OK)
-        status = join_plan_place(&cluster->plan, 7, token, node, job->nodes, address, error);
+        status = shuffle_job_place(&cluster->placed, 7, token, &job->settings, join_plan_bytes_max(&cluster->plan),
+                                   node, job->nodes, address, error);
     free(node);
     free(address);
     return status;
@@ -127,7 +129,7 @@ static enum base_status sim_cut(struct sim_cluster *cluster, struct base_error *
 {
     enum base_status status = BASE_OK;
     for (uint32_t side = 0; side < cluster->plan.sides && status == BASE_OK; side++)
-        status = shuffle_relation_divide(&cluster->plan.side[side].relation, cluster->plan.settings.morsel_bytes,
+        status = shuffle_relation_divide(&cluster->plan.side[side].relation, cluster->placed.settings.morsel_bytes,
                                          &cluster->morsel[side], &cluster->morsels[side], error);
     return status;
 }
@@ -135,7 +137,7 @@ static enum base_status sim_cut(struct sim_cluster *cluster, struct base_error *
 static bool sim_needs_survey(const struct sim_cluster *cluster, uint32_t side)
 {
     return side < cluster->plan.sides &&
-           shuffle_relation_needs_survey(&cluster->plan.side[side].relation, cluster->plan.settings.morsel_bytes);
+           shuffle_relation_needs_survey(&cluster->plan.side[side].relation, cluster->placed.settings.morsel_bytes);
 }
 
 static enum base_status sim_open_node(struct sim_cluster *cluster, uint32_t n, struct base_error *error)
@@ -151,8 +153,8 @@ static enum base_status sim_open_node(struct sim_cluster *cluster, uint32_t n, s
         }
     }
     if (status == BASE_OK && cluster->job->workers_per_node > 1)
-        status = shuffle_mailroom_open(cluster->job->workers_per_node, 2 * (cluster->plan.settings.frames_per_lane + 1),
-                                       &node->mailroom, error);
+        status = shuffle_mailroom_open(cluster->job->workers_per_node,
+                                       2 * (cluster->placed.settings.frames_per_lane + 1), &node->mailroom, error);
     return status;
 }
 
@@ -164,8 +166,8 @@ static enum base_status sim_open_worker(struct sim_cluster *cluster, uint32_t w,
     const struct net_engine_config engine_config = {
         .sockets_max = cluster->workers + 8,
         .file_ops_max = 32,
-        .recv_chunk_bytes = cluster->plan.settings.recv_chunk_bytes ?: NET_CHUNK_BYTES,
-        .recv_chunk_count = cluster->plan.settings.recv_chunk_count ?: NET_CHUNK_COUNT,
+        .recv_chunk_bytes = cluster->placed.settings.recv_chunk_bytes ?: NET_CHUNK_BYTES,
+        .recv_chunk_count = cluster->placed.settings.recv_chunk_count ?: NET_CHUNK_COUNT,
         .governor = node->governor};
     enum base_status status = net_sim_engine_open(cluster->world, &engine_config, &worker->engine, error);
     if (status == BASE_OK)
@@ -186,6 +188,7 @@ static enum base_status sim_open_task(struct sim_cluster *cluster, uint32_t w, s
     const uint32_t per_node = cluster->job->workers_per_node;
     struct sim_node *node = &cluster->node[w / per_node];
     const struct join_task_config config = {.plan = &cluster->plan,
+                                            .job = &cluster->placed,
                                             .worker = w,
                                             .local_first = w - w % per_node,
                                             .local_count = per_node,
@@ -420,6 +423,7 @@ static void sim_free(struct sim_cluster *cluster)
     free(cluster->morsel[0]);
     free(cluster->morsel[1]);
     join_plan_free(&cluster->plan);
+    shuffle_job_free(&cluster->placed);
     free(cluster->node);
     free(cluster->worker);
 }

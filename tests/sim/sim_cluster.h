@@ -11,6 +11,7 @@ struct sim_job {
     uint64_t seed;
     uint32_t nodes, workers_per_node;
     struct join_request request;
+    struct shuffle_settings settings;
     const char *source[2];         /* words, as a user gives them */
     const char *declared[2];       /* schemas, or NULL */
     uint64_t bad_rows_max;         /* of each source, as in struct shuffle_csv_options */

@@ -59,12 +59,12 @@ static struct sim_job draw_job(struct base_random *random, uint64_t seed)
         job.nodes = 16;
         job.workers_per_node = 4;
     }
-    job.request.settings = (struct join_settings){.verify = base_random_chance(random, 1, 2),
-                                                  .frame_bytes = (uint32_t)pick(random, frames, 4),
-                                                  .frames_per_lane = 1 + (uint32_t)base_random_below(random, 3),
-                                                  .recv_chunk_bytes = (uint32_t)pick(random, chunks, 4),
-                                                  .recv_chunk_count = (uint32_t)pick(random, counts, 4),
-                                                  .morsel_bytes = 1024 + base_random_below(random, 8192)};
+    job.settings = (struct shuffle_settings){.verify = base_random_chance(random, 1, 2),
+                                             .frame_bytes = (uint32_t)pick(random, frames, 4),
+                                             .frames_per_lane = 1 + (uint32_t)base_random_below(random, 3),
+                                             .recv_chunk_bytes = (uint32_t)pick(random, chunks, 4),
+                                             .recv_chunk_count = (uint32_t)pick(random, counts, 4),
+                                             .morsel_bytes = 1024 + base_random_below(random, 8192)};
     job.network = (struct net_sim_config){.delay_max_ns = (uint32_t)base_random_below(random, 100000),
                                           .socket_buffer_bytes = 1 + (uint32_t)base_random_below(random, 20000),
                                           .short_percent = (uint32_t)base_random_below(random, 60),
@@ -278,14 +278,9 @@ static void test_least_resources_end(void **state)
         .seed = 42,
         .nodes = 6,
         .workers_per_node = 2,
-        .request = {.kind = JOIN_JOB_JOIN,
-                    .on = "key=key",
-                    .select = "left.key",
-                    .settings = {.frame_bytes = 4096,
-                                 .frames_per_lane = 1,
-                                 .recv_chunk_bytes = 64,
-                                 .recv_chunk_count = 2,
-                                 .verify = true}},
+        .request = {.kind = JOIN_JOB_JOIN, .on = "key=key", .select = "left.key"},
+        .settings =
+            {.frame_bytes = 4096, .frames_per_lane = 1, .recv_chunk_bytes = 64, .recv_chunk_count = 2, .verify = true},
         .source = {"gen:rows=20000,row=16,keys=unique,seed=3", "gen:rows=20000,row=16,keys=unique,seed=3"},
         .network = {.socket_buffer_bytes = 1, .short_percent = 50}};
     struct sim_outcome outcome;
@@ -306,19 +301,18 @@ static void test_wide_rows_are_not_copied(void **state)
         struct sim_job job = {.seed = seed,
                               .nodes = 2,
                               .workers_per_node = 1 + (uint32_t)(seed % 2),
-                              .request = {.kind = JOIN_JOB_JOIN,
-                                          .on = "key=key",
-                                          .settings = {.frame_bytes = 65536,
-                                                       .frames_per_lane = 2,
-                                                       .recv_chunk_bytes = 4096,
-                                                       .recv_chunk_count = 128,
-                                                       .verify = seed % 3 == 0}},
+                              .request = {.kind = JOIN_JOB_JOIN, .on = "key=key"},
+                              .settings = {.frame_bytes = 65536,
+                                           .frames_per_lane = 2,
+                                           .recv_chunk_bytes = 4096,
+                                           .recv_chunk_count = 128,
+                                           .verify = seed % 3 == 0},
                               .source = {rows[seed / 2 % 2], rows[seed / 2 % 2]},
                               .network = {.socket_buffer_bytes = 50000, .short_percent = (uint32_t)(seed * 5)}};
         struct sim_outcome cut, large;
         sim_cluster_run(&job, &cut);
         check_clean(&cut, seed);
-        job.request.settings.recv_chunk_bytes = 1 << 20;
+        job.settings.recv_chunk_bytes = 1 << 20;
         job.network.short_percent = 0;
         sim_cluster_run(&job, &large);
         check_clean(&large, seed);
@@ -350,9 +344,8 @@ static void test_shuffle_keeps_null_keys(void **state)
         const struct sim_job job = {.seed = seed,
                                     .nodes = 3,
                                     .workers_per_node = 2,
-                                    .request = {.kind = JOIN_JOB_SHUFFLE,
-                                                .on = keys[seed - 1],
-                                                .settings = {.frame_bytes = 4096, .verify = true}},
+                                    .request = {.kind = JOIN_JOB_SHUFFLE, .on = keys[seed - 1]},
+                                    .settings = {.frame_bytes = 4096, .verify = true},
                                     .source = {left_path},
                                     .network = {.socket_buffer_bytes = 1000, .short_percent = 20}};
         struct sim_outcome outcome;
@@ -431,7 +424,7 @@ static void test_odd_sizes(void **state)
                                 .request = job.request,
                                 .source = {source[0][0], join ? source[0][1] : NULL},
                                 .network = {.socket_buffer_bytes = 65536}};
-        plain.request.settings = (struct join_settings){0};
+        plain.settings = (struct shuffle_settings){0};
         job.source[0] = source[1][0];
         job.source[1] = join ? source[1][1] : NULL;
         job.nodes = job.nodes > 6 ? 6 : job.nodes;

@@ -24,8 +24,8 @@ struct block {
 #define MAGIC UINT32_C(0x3142524d)
 
 static struct rig {
-    struct join_plan plan;
-    struct join_node node[2];
+    struct shuffle_job job;
+    struct shuffle_node node[2];
     struct net_address address[2];
     struct base_governor *governor;
     struct net_engine *engine;
@@ -90,11 +90,10 @@ static int open_rig(void **state)
     assert_int_equal(net_engine_enable(rig.engine, &error), BASE_OK);
     assert_int_equal(net_address_parse("127.0.0.1:0", &rig.address[PEER], &error), BASE_OK);
     assert_int_equal(net_listen(&rig.address[PEER], 4, &rig.listener_fd, &rig.address[SELF], &error), BASE_OK);
-    rig.node[0] = (struct join_node){.name = "n1", .first = 0, .count = 1};
-    rig.node[1] = (struct join_node){.name = "n2", .first = 1, .count = 1};
-    rig.plan = (struct join_plan){
-        .kind = JOIN_JOB_BISECT, .job = JOB, .node_count = 2, .workers = 2, .node = rig.node, .address = rig.address};
-    const struct bisect_task_config task = {.plan = &rig.plan,
+    rig.node[0] = (struct shuffle_node){.name = "n1", .first = 0, .count = 1};
+    rig.node[1] = (struct shuffle_node){.name = "n2", .first = 1, .count = 1};
+    rig.job = (struct shuffle_job){.id = JOB, .node_count = 2, .workers = 2, .node = rig.node, .address = rig.address};
+    const struct bisect_task_config task = {.job = &rig.job,
                                             .worker = SELF,
                                             .local_first = SELF,
                                             .local_count = 1,

@@ -133,7 +133,7 @@ static enum base_status run(struct server *server, struct cluster_message *repor
 {
     char left[] = "shared:/a", right[] = "shared:/b", on[] = "a=b";
     const struct cluster_submit submit = {
-        .kind = JOIN_JOB_JOIN, .source_count = 2, .source = {{.text = left}, {.text = right}}, .on = on};
+        .kind = CLUSTER_KIND_JOIN, .source_count = 2, .source = {{.text = left}, {.text = right}}, .on = on};
     struct cluster_client *client;
     enum base_status status = cluster_client_open(server->address, NULL, &client, error);
     assert_int_equal(status, BASE_OK);

@@ -335,9 +335,9 @@ static void on_prepare(struct rig *rig, uint32_t node, const struct cluster_mess
     struct rig_node *self = &rig->node[node];
     assert_false(self->prepared);
     self->prepared = true;
-    self->number = message->prepare.plan->node_count;
-    self->pass = message->prepare.plan->sides == 1;
-    assert_string_equal(message->prepare.plan->node[message->prepare.node].name, self->name);
+    self->number = message->prepare.plan->job.node_count;
+    self->pass = message->prepare.plan->join.sides == 1;
+    assert_string_equal(message->prepare.plan->job.node[message->prepare.node].name, self->name);
     say_step(rig, node, JOIN_STEP_OPENED);
 }
 
@@ -733,7 +733,7 @@ bool rig_until_told(struct rig *rig, uint32_t node, enum cluster_message_kind ki
 
 struct cluster_submit rig_join(void)
 {
-    return (struct cluster_submit){.kind = JOIN_JOB_JOIN,
+    return (struct cluster_submit){.kind = CLUSTER_KIND_JOIN,
                                    .source_count = 2,
                                    .source = {{.text = "gen:rows=300000,row=16"}, {.text = "gen:rows=500000,row=16"}},
                                    .on = "key=key",
@@ -742,7 +742,7 @@ struct cluster_submit rig_join(void)
 
 struct cluster_submit rig_shuffle_out(void)
 {
-    return (struct cluster_submit){.kind = JOIN_JOB_SHUFFLE,
+    return (struct cluster_submit){.kind = CLUSTER_KIND_SHUFFLE,
                                    .source_count = 1,
                                    .source = {{.text = "gen:rows=300000,row=16"}},
                                    .on = "key",
@@ -753,7 +753,7 @@ struct cluster_submit rig_shuffle_out(void)
 
 struct cluster_submit rig_bisect(void)
 {
-    return (struct cluster_submit){.kind = JOIN_JOB_BISECT, .bisect = {.duration_ns = 200 * BASE_NS_PER_MS}};
+    return (struct cluster_submit){.kind = CLUSTER_KIND_BISECT, .bisect = {.duration_ns = 200 * BASE_NS_PER_MS}};
 }
 
 bool rig_is_idle(struct rig *rig)

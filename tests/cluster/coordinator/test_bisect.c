@@ -60,7 +60,7 @@ static void a_whole_measurement(void **state)
         struct rig_client *client = rig_submit(rig, &submit);
         assert_int_equal(await_report(rig, client, 10 * BASE_NS_PER_S), BASE_OK);
         assert_int_equal(client->measurements, least[nodes]); /* nothing came out low */
-        assert_int_equal(client->report.report.kind, JOIN_JOB_BISECT);
+        assert_int_equal(client->report.report.kind, CLUSTER_KIND_BISECT);
         assert_true(rig_is_idle(rig));
         run_good_jobs(rig);
         rig_close(rig);

@@ -110,7 +110,7 @@ static void decisions_of_an_earlier_life_are_carried_out(void **state)
     (void)state;
     struct rig *rig = scene_rig();
     rig_open(rig, 16, 2, 2);
-    struct join_node nodes[2] = {{"n1", 0, 1}, {"n2", 1, 1}};
+    struct shuffle_node nodes[2] = {{"n1", 0, 1}, {"n2", 1, 1}};
     const struct cluster_decision decision = {.job = 77,
                                               .out = "/nowhere/out",
                                               .extension = "csv",

@@ -29,7 +29,7 @@ static struct rig_client *scan(struct rig *rig, uint64_t seed, uint64_t bad_rows
     struct rig_client *client = rig_submit(rig, &submit);
     assert_true(rig_until_told(rig, NODES - 1, CLUSTER_MESSAGE_START, BASE_NS_PER_S));
     rig_run(rig, BASE_NS_PER_MS);
-    rig->coordinator->run->plan.side[0].relation.csv.bad_rows_max = bad_rows_max;
+    rig->coordinator->run->plan.join.side[0].relation.csv.bad_rows_max = bad_rows_max;
     return client;
 }
 
@@ -110,7 +110,7 @@ static void rows_that_are_missing_fail_the_job(void **state)
     for (uint64_t rows = 16; rows <= 18; rows++) {
         struct rig *rig = scene_rig();
         struct rig_client *client = scan(rig, 603 + rows, 100);
-        struct shuffle_relation *relation = &rig->coordinator->run->plan.side[0].relation;
+        struct shuffle_relation *relation = &rig->coordinator->run->plan.join.side[0].relation;
         relation->rows_known = true;
         relation->rows = rows;
         for (uint32_t i = 0; i < NODES; i++)

@@ -80,15 +80,18 @@ static struct cluster_crew_event await(void)
 static void prepare(void)
 {
     struct base_error error;
-    struct join_plan plan = {.kind = JOIN_JOB_BISECT};
-    const struct join_node node = {.name = "n1", .first = 0, .count = WORKERS};
+    struct cluster_plan plan = {.kind = CLUSTER_KIND_BISECT};
+    struct shuffle_settings settings = {0};
+    const struct shuffle_node node = {.name = "n1", .first = 0, .count = WORKERS};
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
     const uint64_t capacity[2] = {0, 0};
     const bool survey[2] = {false, false};
-    plan.settings.socket.send_buffer_bytes = job % 2 ? 1 << 20 : 2 << 20;
-    assert_int_equal(join_plan_place(&plan, ++job, token, &node, 1, cluster_crew_addresses(crew), &error), BASE_OK);
+    settings.socket.send_buffer_bytes = job % 2 ? 1 << 20 : 2 << 20;
+    assert_int_equal(
+        shuffle_job_place(&plan.job, ++job, token, &settings, 0, &node, 1, cluster_crew_addresses(crew), &error),
+        BASE_OK);
     assert_int_equal(cluster_crew_prepare(crew, &plan, 0, capacity, survey, &error), BASE_OK);
-    join_plan_free(&plan);
+    cluster_plan_free(&plan);
 }
 
 static void expect_step(enum join_step step)

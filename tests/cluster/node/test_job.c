@@ -126,7 +126,7 @@ static void expect_failed(enum base_status status)
 }
 
 /* RESOLVE and PREPARE of a shuffle of 1000 rows into tables; the answer to PREPARE is left to the caller. */
-static void begin(const struct join_settings *settings)
+static void begin(const struct shuffle_settings *settings)
 {
     struct base_error error;
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE};
@@ -138,28 +138,26 @@ static void begin(const struct join_settings *settings)
     assert_null(message.resolve.source[0].text); /* taken over */
     assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_RESOLVED);
 
-    const struct join_request request = {.kind = JOIN_JOB_SHUFFLE,
-                                         .on = "key",
-                                         .output = SHUFFLE_OUTPUT_COUNT,
-                                         .into_table = true,
-                                         .settings = *settings};
+    const struct join_request request = {
+        .kind = JOIN_JOB_SHUFFLE, .on = "key", .output = SHUFFLE_OUTPUT_COUNT, .into_table = true};
     struct shuffle_relation relation[2];
     memset(relation, 0, sizeof relation);
     char *path = NULL;
     assert_int_equal(shuffle_relation_parse("gen:rows=1000,row=16", &relation[0], &path, &error), BASE_OK);
-    struct join_plan plan;
-    if (join_plan_make(&request, relation, &plan, &error) != BASE_OK)
+    struct cluster_plan plan = {.kind = CLUSTER_KIND_SHUFFLE};
+    if (join_plan_make(&request, relation, &plan.join, &error) != BASE_OK)
         fail_msg("%s", error.text);
-    const struct join_node node = {.name = "n1", .first = 0, .count = WORKERS};
+    const struct shuffle_node node = {.name = "n1", .first = 0, .count = WORKERS};
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
-    assert_int_equal(join_plan_place(&plan, agent.last, token, &node, 1, cluster_crew_addresses(agent.crew), &error),
+    assert_int_equal(shuffle_job_place(&plan.job, agent.last, token, settings, join_plan_bytes_max(&plan.join), &node,
+                                       1, cluster_crew_addresses(agent.crew), &error),
                      BASE_OK);
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_PREPARE;
     message.prepare.plan = &plan;
     message.prepare.morsel_capacity[0] = MORSELS_MAX;
     order(&message);
-    join_plan_free(&plan); /* emptied when the crew took it over */
+    cluster_plan_free(&plan); /* emptied when the crew took it over */
 }
 
 /* RESOLVE and PREPARE of a measurement, up to where steps may be told. */
@@ -169,14 +167,16 @@ static void begin_measurement(void)
     agent.last++;
     agent.count = 0;
     order_simple(CLUSTER_MESSAGE_RESOLVE);
-    struct join_plan plan = {.kind = JOIN_JOB_BISECT};
-    const struct join_node node = {.name = "n1", .first = 0, .count = WORKERS};
+    struct cluster_plan plan = {.kind = CLUSTER_KIND_BISECT};
+    const struct shuffle_node node = {.name = "n1", .first = 0, .count = WORKERS};
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1};
-    assert_int_equal(join_plan_place(&plan, agent.last, token, &node, 1, cluster_crew_addresses(agent.crew), &error),
+    const struct shuffle_settings settings = {0};
+    assert_int_equal(shuffle_job_place(&plan.job, agent.last, token, &settings, 0, &node, 1,
+                                       cluster_crew_addresses(agent.crew), &error),
                      BASE_OK);
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_PREPARE, .prepare = {.plan = &plan}};
     order(&message);
-    join_plan_free(&plan);
+    cluster_plan_free(&plan);
     expect_step(JOIN_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
     expect_step(JOIN_STEP_CONNECTED);
@@ -210,7 +210,7 @@ static void release(bool abort)
     assert_true(node_job_idle(&agent.job));
 }
 
-static void run_good_job_with(const struct join_settings *settings)
+static void run_good_job_with(const struct shuffle_settings *settings)
 {
     begin(settings);
     expect_step(JOIN_STEP_OPENED);
@@ -225,7 +225,7 @@ static void run_good_job_with(const struct join_settings *settings)
 
 static void run_good_job(void)
 {
-    const struct join_settings settings = {0};
+    const struct shuffle_settings settings = {0};
     run_good_job_with(&settings);
 }
 
@@ -240,7 +240,7 @@ static void test_job(void **state)
 static void test_orders_out_of_turn(void **state)
 {
     (void)state;
-    const struct join_settings settings = {0};
+    const struct shuffle_settings settings = {0};
     static const enum cluster_message_kind kinds[] = {CLUSTER_MESSAGE_RESOLVE, CLUSTER_MESSAGE_RELEASE,
                                                       CLUSTER_MESSAGE_COMMIT, CLUSTER_MESSAGE_PUBLISH};
     struct base_error error;
@@ -295,7 +295,7 @@ static void test_steps_one_after_another(void **state)
 static void test_flood_of_morsels(void **state)
 {
     (void)state;
-    const struct join_settings settings = {0};
+    const struct shuffle_settings settings = {0};
     begin(&settings);
     expect_step(JOIN_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
@@ -320,8 +320,8 @@ static void test_workers_cannot_open(void **state)
     (void)state;
     const uint64_t before = base_governor_used_bytes(agent.governor);
     /* chunks of 1 TiB for each; then of more than half of the budget, so that one of the two finds no room */
-    const struct join_settings bad[] = {{.recv_chunk_bytes = 64 << 20, .recv_chunk_count = 1 << 14},
-                                        {.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 10}};
+    const struct shuffle_settings bad[] = {{.recv_chunk_bytes = 64 << 20, .recv_chunk_count = 1 << 14},
+                                           {.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 10}};
     for (int i = 0; i < 4; i++) {
         begin(&bad[i % 2]);
         expect_failed(BASE_NO_MEMORY);
@@ -335,8 +335,8 @@ static void test_workers_cannot_open(void **state)
 static void test_engines_one_after_another(void **state)
 {
     (void)state;
-    const struct join_settings large[] = {{.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 6},
-                                          {.recv_chunk_bytes = 12 << 20, .recv_chunk_count = 8}};
+    const struct shuffle_settings large[] = {{.recv_chunk_bytes = 16 << 20, .recv_chunk_count = 6},
+                                             {.recv_chunk_bytes = 12 << 20, .recv_chunk_count = 8}};
     for (int i = 0; i < 4; i++)
         run_good_job_with(&large[i % 2]);
     run_good_job();
@@ -347,7 +347,7 @@ static void test_engines_one_after_another(void **state)
 static void test_cause_while_aborting(void **state)
 {
     (void)state;
-    const struct join_settings settings = {0};
+    const struct shuffle_settings settings = {0};
     begin(&settings);
     expect_step(JOIN_STEP_OPENED);
     struct cluster_message abort = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
@@ -366,7 +366,7 @@ static void test_cause_while_aborting(void **state)
 static void test_look_abandoned(void **state)
 {
     (void)state;
-    const struct join_settings settings = {0};
+    const struct shuffle_settings settings = {0};
     for (int i = 0; i < NODE_RESOLVE_STUCK_MAX - 1; i++) {
         struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE, .resolve = {.source_count = 1}};
         message.resolve.source[0].text = strdup("shared:/proc/self/fdinfo");

@@ -51,10 +51,10 @@ static bool exists(const char *name)
 
 static void begin(uint64_t job, const char *directory, const char *files)
 {
-    struct join_plan plan = {.job = job, .out = path_of(directory)};
+    struct join_plan plan = {.out = path_of(directory)};
     struct base_error error;
     snprintf(plan.files, sizeof plan.files, "%s", files);
-    if (node_output_begin(&outputs, &plan, 0, 1, &error) != BASE_OK)
+    if (node_output_begin(&outputs, job, &plan, 0, 1, &error) != BASE_OK)
         fail_msg("%s", error.text);
 }
 

@@ -64,7 +64,7 @@ static void join_fills_the_request(void **state)
     assert_int_equal(args.command, CLUSTER_COMMAND_JOIN);
     assert_true(args.json);
     assert_string_equal(args.report, "/r");
-    assert_int_equal(submit->kind, JOIN_JOB_JOIN);
+    assert_int_equal(submit->kind, CLUSTER_KIND_JOIN);
     assert_int_equal(submit->source_count, 2);
     assert_string_equal(submit->source[1].text, "local:/b/*.tsv");
     assert_string_equal(submit->on, "a=b");
@@ -99,7 +99,7 @@ static void shuffle_fills_the_request(void **state)
     assert_int_equal(parse("--json shuffle --in gen:rows=10 --by key,payload --into table"), CLUSTER_ARGS_RUN);
     assert_int_equal(args.command, CLUSTER_COMMAND_SHUFFLE);
     assert_true(args.json);
-    assert_int_equal(args.submit.kind, JOIN_JOB_SHUFFLE);
+    assert_int_equal(args.submit.kind, CLUSTER_KIND_SHUFFLE);
     assert_int_equal(args.submit.source_count, 1);
     assert_string_equal(args.submit.source[0].text, "gen:rows=10");
     assert_string_equal(args.submit.on, "key,payload");

@@ -193,7 +193,7 @@ static void expect_keys(const struct option_command *command, char *json)
 static void reported_options_have_their_keys(void **state)
 {
     (void)state;
-    const struct cluster_report report = {.kind = JOIN_JOB_JOIN};
+    const struct cluster_report report = {.kind = CLUSTER_KIND_JOIN};
     const struct bisect_report measured = {0};
     struct cluster_node_entry entry = {0};
     const struct cluster_nodes nodes = {.count = 1, .entry = &entry};

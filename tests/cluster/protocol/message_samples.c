@@ -1,6 +1,7 @@
 #include "tests/cluster/protocol/message_samples.h"
 
 #include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,7 +63,7 @@ static void sample_sources(struct cluster_source source[2])
     source[1] = (struct cluster_source){.text = "gen:rows=16M,row=64"};
 }
 
-static const struct join_settings sample_settings = {
+static const struct shuffle_settings sample_settings = {
     .engine = {.kind = NET_ENGINE_URING_BUNDLE,
                .options = NET_FEATURE_NAPI | NET_FEATURE_HUGE_PAGES,
                .option_us = {[NET_OPTION_INDEX_NAPI] = 70}},
@@ -76,7 +77,7 @@ static const struct join_settings sample_settings = {
 
 static void sample_submit(struct cluster_submit *submit)
 {
-    submit->kind = JOIN_JOB_JOIN;
+    submit->kind = CLUSTER_KIND_JOIN;
     submit->source_count = 2;
     sample_sources(submit->source);
     submit->on = "id=key";
@@ -122,7 +123,7 @@ static void sample_report(struct cluster_report *report)
     report->skipped[1] = (struct cluster_skipped){12, 2, sample_skipped};
     base_error_set(&report->error, BASE_NODE_LOST, "node n2 was lost");
     report->bad_request = true;
-    report->kind = JOIN_JOB_SHUFFLE;
+    report->kind = CLUSTER_KIND_SHUFFLE;
     report->build_side = 1;
     report->seconds = 0.125;
     report->spans.build_seconds = 0.5;
@@ -145,7 +146,7 @@ static struct cluster_node_entry sample_node_entry = {
     "n1", CLUSTER_NODE_RUNNING,      "10.0.0.7:7400",    2,   1 << 30, 77, "uring", "multishot-recv",
     "",   "worker 0: memory node 1", "0.1.0+1d2fb59ac0", 0.25};
 static struct cluster_job_entry sample_job_entry = {
-    5, JOIN_JOB_SHUFFLE, CLUSTER_JOB_FAILED, CLUSTER_PHASE_DONE, "shuffle a by k", "disk full", 3, 1.5};
+    5, CLUSTER_KIND_SHUFFLE, CLUSTER_JOB_FAILED, CLUSTER_PHASE_DONE, "shuffle a by k", "disk full", 3, 1.5};
 
 static struct shuffle_morsel sample_morsels[2] = {{0, true, 0, 100, 1, 0}, {1, false, 100, 300, 17, 1}};
 static struct shuffle_survey sample_surveys[2] = {{0, 5, 6}, {1, 7, 8}};
@@ -200,7 +201,7 @@ static void sample_generated(struct shuffle_relation *relation)
         abort();
 }
 
-static struct join_plan *sample_plan(void)
+static struct cluster_plan *sample_plan(void)
 {
     struct shuffle_relation relation[2];
     memset(relation, 0, sizeof relation);
@@ -210,15 +211,16 @@ static struct join_plan *sample_plan(void)
                                          .on = "id=key",
                                          .select = "left.name,left.price,payload",
                                          .out = "/data/out",
-                                         .output = SHUFFLE_OUTPUT_CSV,
-                                         .settings = sample_settings};
-    const struct join_node nodes[2] = {{"n1", 0, 1}, {"n2", 1, 2}};
+                                         .output = SHUFFLE_OUTPUT_CSV};
+    const struct shuffle_node nodes[2] = {{"n1", 0, 1}, {"n2", 1, 2}};
     const uint8_t token[SHUFFLE_TOKEN_BYTES] = {1, 2, 3};
     struct base_error error;
-    struct join_plan *plan = calloc(1, sizeof *plan);
-    if (!plan || join_plan_make(&request, relation, plan, &error) != BASE_OK ||
-        join_plan_place(plan, 9, token, nodes, 2, addresses, &error) != BASE_OK)
+    struct cluster_plan *plan = calloc(1, sizeof *plan);
+    if (!plan || join_plan_make(&request, relation, &plan->join, &error) != BASE_OK ||
+        shuffle_job_place(&plan->job, 9, token, &sample_settings, join_plan_bytes_max(&plan->join), nodes, 2, addresses,
+                          &error) != BASE_OK)
         abort();
+    snprintf(plan->join.files, sizeof plan->join.files, "job-9");
     return plan;
 }
 

@@ -176,7 +176,7 @@ static void test_bisect_requests(void **state)
     (void)state;
     struct cluster_bisect_rack rack = {"n1", "left"};
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_SUBMIT};
-    message.submit.kind = JOIN_JOB_BISECT;
+    message.submit.kind = CLUSTER_KIND_BISECT;
     message.submit.on = "";
     const struct cluster_bisect_request good = {.duration_ns = BASE_NS_PER_S,
                                                 .cuts = CLUSTER_BISECT_COUNT,
@@ -220,37 +220,37 @@ static void test_plan_fields(void **state)
     (void)state;
     struct cluster_message sample, decoded;
     round_trip(CLUSTER_MESSAGE_PREPARE, &sample, &decoded);
-    const struct join_plan *a = sample.prepare.plan, *b = decoded.prepare.plan;
-    assert_int_equal(b->job, 9);
-    assert_memory_equal(a->token, b->token, SHUFFLE_TOKEN_BYTES);
-    assert_memory_equal(&a->settings, &b->settings, sizeof a->settings);
-    assert_memory_equal(a->node, b->node, 2 * sizeof *a->node);
-    for (uint32_t i = 0; i < a->workers; i++) {
+    const struct cluster_plan *a = sample.prepare.plan, *b = decoded.prepare.plan;
+    assert_int_equal(b->job.id, 9);
+    assert_memory_equal(a->job.token, b->job.token, SHUFFLE_TOKEN_BYTES);
+    assert_memory_equal(&a->job.settings, &b->job.settings, sizeof a->job.settings);
+    assert_memory_equal(a->job.node, b->job.node, 2 * sizeof *a->job.node);
+    for (uint32_t i = 0; i < a->job.workers; i++) {
         char text[2][64];
-        net_address_format(&a->address[i], text[0]);
-        net_address_format(&b->address[i], text[1]);
+        net_address_format(&a->job.address[i], text[0]);
+        net_address_format(&b->job.address[i], text[1]);
         assert_string_equal(text[0], text[1]);
     }
-    assert_memory_equal(a->item, b->item, a->item_count * sizeof *a->item);
-    assert_true(shuffle_schema_equal(&a->result, &b->result));
+    assert_memory_equal(a->join.item, b->join.item, a->join.item_count * sizeof *a->join.item);
+    assert_true(shuffle_schema_equal(&a->join.result, &b->join.result));
     for (int side = 0; side < 2; side++) {
-        assert_true(shuffle_schema_equal(&a->side[side].schema, &b->side[side].schema));
-        assert_true(shuffle_schema_equal(&a->side[side].relation.schema, &b->side[side].relation.schema));
-        assert_string_equal(a->side[side].relation.csv.null_texts, b->side[side].relation.csv.null_texts);
-        assert_int_equal(a->side[side].relation.csv.bad_rows_max, b->side[side].relation.csv.bad_rows_max);
-        for (uint32_t i = 0; i < a->side[side].relation.schema.count; i++)
-            assert_int_equal(a->side[side].relation.schema.field[i].inferred,
-                             b->side[side].relation.schema.field[i].inferred);
-        assert_memory_equal(a->side[side].project, b->side[side].project,
-                            a->side[side].project_count * sizeof(uint32_t));
-        assert_int_equal(a->side[side].key.part[0].class, b->side[side].key.part[0].class);
+        assert_true(shuffle_schema_equal(&a->join.side[side].schema, &b->join.side[side].schema));
+        assert_true(shuffle_schema_equal(&a->join.side[side].relation.schema, &b->join.side[side].relation.schema));
+        assert_string_equal(a->join.side[side].relation.csv.null_texts, b->join.side[side].relation.csv.null_texts);
+        assert_int_equal(a->join.side[side].relation.csv.bad_rows_max, b->join.side[side].relation.csv.bad_rows_max);
+        for (uint32_t i = 0; i < a->join.side[side].relation.schema.count; i++)
+            assert_int_equal(a->join.side[side].relation.schema.field[i].inferred,
+                             b->join.side[side].relation.schema.field[i].inferred);
+        assert_memory_equal(a->join.side[side].project, b->join.side[side].project,
+                            a->join.side[side].project_count * sizeof(uint32_t));
+        assert_int_equal(a->join.side[side].key.part[0].class, b->join.side[side].key.part[0].class);
     }
-    assert_string_equal(b->side[0].relation.file[1].path, "/data/a-1.csv");
-    assert_int_equal(b->side[0].relation.file[0].modified_ns, -5);
-    assert_int_equal(b->side[0].relation.file[0].device, 64769);
-    assert_true(b->side[0].relation.file[1].inode == UINT64_MAX);
-    assert_int_equal(b->side[1].relation.generator.key_count, 1000);
-    assert_true(b->side[1].relation.generator.zipf_exponent == 1.1);
+    assert_string_equal(b->join.side[0].relation.file[1].path, "/data/a-1.csv");
+    assert_int_equal(b->join.side[0].relation.file[0].modified_ns, -5);
+    assert_int_equal(b->join.side[0].relation.file[0].device, 64769);
+    assert_true(b->join.side[0].relation.file[1].inode == UINT64_MAX);
+    assert_int_equal(b->join.side[1].relation.generator.key_count, 1000);
+    assert_true(b->join.side[1].relation.generator.zipf_exponent == 1.1);
     cluster_message_free(&decoded);
     message_sample_done(&sample);
 }
@@ -395,39 +395,39 @@ static void test_plans_are_checked(void **state)
     for (int fault = 0; fault < 16; fault++) {
         struct cluster_message message;
         message_sample(CLUSTER_MESSAGE_PREPARE, &message);
-        struct join_plan *plan = message.prepare.plan;
+        struct cluster_plan *plan = message.prepare.plan;
         const char *words = "control message";
         switch (fault) {
         case 0:
-            plan->side[0].project[0] = 99;
+            plan->join.side[0].project[0] = 99;
             words = "projected column";
             break;
         case 1:
-            plan->side[1].key.part[0].column = 7;
+            plan->join.side[1].key.part[0].column = 7;
             words = "key column";
             break;
         case 2:
-            plan->side[0].key.part[0].class = SHUFFLE_KEY_BYTES;
+            plan->join.side[0].key.part[0].class = SHUFFLE_KEY_BYTES;
             words = "class";
             break;
         case 3:
-            plan->item[0].column = 50;
+            plan->join.item[0].column = 50;
             words = "result column";
             break;
         case 4:
-            plan->node[1].first = 2;
+            plan->job.node[1].first = 2;
             words = "do not follow";
             break;
         case 5:
-            plan->node[1].count = 0;
+            plan->job.node[1].count = 0;
             words = "do not follow";
             break;
         case 6:
-            plan->settings.frame_bytes = 100;
+            plan->job.settings.frame_bytes = 100;
             words = "frames of";
             break;
         case 7:
-            plan->settings.morsel_bytes = 0;
+            plan->job.settings.morsel_bytes = 0;
             words = "settings open";
             break;
         case 8:
@@ -435,31 +435,31 @@ static void test_plans_are_checked(void **state)
             words = "number of the node";
             break;
         case 9:
-            plan->output = SHUFFLE_OUTPUT_COUNT;
+            plan->join.output = SHUFFLE_OUTPUT_COUNT;
             words = "contradict";
             break;
         case 10:
-            plan->side[0].relation.schema.field[2].scale = 39;
+            plan->join.side[0].relation.schema.field[2].scale = 39;
             words = "decimal";
             break;
         case 11:
-            plan->result.field[0].nullable = !plan->result.field[0].nullable;
+            plan->join.result.field[0].nullable = !plan->join.result.field[0].nullable;
             words = "another type than its source";
             break;
         case 12:
-            plan->side[1].relation.generator.row_bytes += 8;
+            plan->join.side[1].relation.generator.row_bytes += 8;
             words = "other columns than its rows";
             break;
         case 13:
-            plan->node[1].name[0] = '\x1b';
+            plan->job.node[1].name[0] = '\x1b';
             words = "node 1 has a name that is not of letters";
             break;
         case 14:
-            plan->side[1].relation.generator.key_count = UINT64_MAX;
+            plan->join.side[1].relation.generator.key_count = UINT64_MAX;
             words = "out of range";
             break;
         default:
-            plan->side[0].relation.schema.field[3].width = SHUFFLE_ROW_BYTES_MAX + 1;
+            plan->join.side[0].relation.schema.field[3].width = SHUFFLE_ROW_BYTES_MAX + 1;
             words = "bytes wide";
             break;
         }

@@ -181,11 +181,11 @@ static void test_too_large_message(void **state)
     assert_non_null(file);
     for (uint32_t i = 0; i < FILES; i++)
         file[i].path = path;
-    struct join_plan plan = {.sides = 1, .side = {{.relation = {.file_count = FILES, .file = file}}}};
+    struct cluster_plan plan = {.join = {.sides = 1, .side = {{.relation = {.file_count = FILES, .file = file}}}}};
     struct cluster_message large[2] = {{.kind = CLUSTER_MESSAGE_PREPARE, .prepare = {.plan = &plan}},
                                        {.kind = CLUSTER_MESSAGE_RESOLVED}};
     large[1].resolved.relation_count = 1;
-    large[1].resolved.relation[0] = plan.side[0].relation;
+    large[1].resolved.relation[0] = plan.join.side[0].relation;
     static const char *const words[2] = {"the plan of this job lists 20000 files and takes 7", "this node found"};
     for (uint64_t i = 0; i < 2; i++) {
         const struct cluster_message before = beat(i);

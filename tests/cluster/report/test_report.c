@@ -47,7 +47,7 @@ static struct cluster_report make_report(uint32_t nodes)
         for (uint32_t k = 0; k < nodes; k++)
             link_bytes[i * nodes + k] = i == k ? 0 : 1024 * (i * nodes + k + 1);
     }
-    return (struct cluster_report){.kind = JOIN_JOB_JOIN,
+    return (struct cluster_report){.kind = CLUSTER_KIND_JOIN,
                                    .build_side = 1,
                                    .sum = {.bytes_sent = 1 << 30,
                                            .bytes_received = 1 << 30,
@@ -431,7 +431,7 @@ static void rows_in_tables_have_no_checksum(void **state)
 {
     (void)state;
     struct cluster_report report = make_report(NODES);
-    report.kind = JOIN_JOB_SHUFFLE;
+    report.kind = CLUSTER_KIND_SHUFFLE;
     char *text = print(&report);
     assert_non_null(strstr(text, "checksum  none"));
     free(text);

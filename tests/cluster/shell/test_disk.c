@@ -59,7 +59,7 @@ static int teardown(void **state)
 
 static void record(uint64_t job)
 {
-    struct join_node node = {.name = "n1", .count = 1};
+    struct shuffle_node node = {.name = "n1", .count = 1};
     struct cluster_decision decision = {.job = job,
                                         .out = "/somewhere",
                                         .extension = "csv",
@@ -121,7 +121,7 @@ static void decisions_are_recorded_in_order(void **state)
 static void a_failure_is_told(void **state)
 {
     (void)state;
-    struct join_node node = {.name = "n1", .count = 1};
+    struct shuffle_node node = {.name = "n1", .count = 1};
     struct cluster_decision decision = {.job = 5,
                                         .out = "/not\xffutf-8",
                                         .extension = "csv",
@@ -139,7 +139,7 @@ static void a_failure_is_told(void **state)
 static void what_cannot_be_ordered_is_told_at_once(void **state)
 {
     (void)state;
-    struct join_node node = {.name = "n1", .count = 1};
+    struct shuffle_node node = {.name = "n1", .count = 1};
     struct cluster_decision decision = {
         .job = 6, .out = "/a", .extension = "csv", .text = "{}\n", .files = "7-0", .node_count = 1, .node = &node};
     struct base_error error;

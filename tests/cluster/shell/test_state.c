@@ -138,7 +138,7 @@ static struct cluster_coordinator *open_coordinator(void)
     return coordinator;
 }
 
-static struct join_node nodes[2] = {{.name = "n1", .first = 0, .count = 2}, {.name = "n2", .first = 2, .count = 3}};
+static struct shuffle_node nodes[2] = {{.name = "n1", .first = 0, .count = 2}, {.name = "n2", .first = 2, .count = 3}};
 
 static const struct cluster_decision decision = {.job = 7,
                                                  .out = (char *)(uintptr_t) "/data/out",
