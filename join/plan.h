@@ -1,5 +1,5 @@
-/* The plan of a join or shuffle: which rows, from where and where to, resolved and checked. Who runs it and with which
- * settings is the job's (shuffle/worker/job.h). Plain data, owned by itself; the cluster's codec carries it. */
+/* The plan of a join or shuffle: which rows, from where and where to, resolved and checked. The nodes that run it and
+ * their settings are the job's (shuffle/worker/job.h). Plain data, owned by itself; the cluster's codec carries it. */
 #ifndef MILLRACE_JOIN_PLAN_H
 #define MILLRACE_JOIN_PLAN_H
 

@@ -40,30 +40,15 @@ struct bisect_block {
 };
 _Static_assert(sizeof(struct bisect_block) == 24, "a block's header is 24 bytes on the wire");
 
-enum task_state {
-    TASK_OPENED,
-    TASK_CONNECTING,
-    TASK_CONNECTED,
-    TASK_MEASURING,
-    TASK_FINISHED,
-    TASK_FAILED,
-    TASK_CLOSING,
-    TASK_CLOSED,
-    TASK_STATE_COUNT
-};
+enum task_state { TASK_MEASURING = SHUFFLE_TASK_OWN, TASK_STATE_COUNT };
 
-#define FROM(state) (1U << TASK_##state)
 static const struct base_state_row task_rows[TASK_STATE_COUNT] = {
-    [TASK_OPENED] = {"opened", 0},
-    [TASK_CONNECTING] = {"connecting", FROM(OPENED)},
-    [TASK_CONNECTED] = {"connected", FROM(CONNECTING) | FROM(MEASURING)},
-    [TASK_MEASURING] = {"measuring", FROM(CONNECTED)},
-    [TASK_FINISHED] = {"finished", FROM(CONNECTED)},
-    [TASK_FAILED] = {"failed", FROM(OPENED) | FROM(CONNECTING) | FROM(CONNECTED) | FROM(MEASURING)},
-    [TASK_CLOSING] = {"closing", ~(FROM(CLOSING) | FROM(CLOSED))},
-    [TASK_CLOSED] = {"closed", FROM(CLOSING)},
+    SHUFFLE_TASK_ROWS,
+    [SHUFFLE_TASK_OPENED] = {"opened", 0},
+    [SHUFFLE_TASK_CONNECTED] = {"connected", SHUFFLE_TASK_FROM(CONNECTING) | 1U << TASK_MEASURING},
+    [SHUFFLE_TASK_FINISHED] = {"finished", SHUFFLE_TASK_FROM(CONNECTED)},
+    [TASK_MEASURING] = {"measuring", SHUFFLE_TASK_FROM(CONNECTED)},
 };
-#undef FROM
 static const struct base_machine task_machine = {"task of a measurement", task_rows, TASK_STATE_COUNT};
 
 /* A worker of another node, as sender and as receiver of this step. */
@@ -85,11 +70,7 @@ struct bisect_peer {
 
 struct bisect_task {
     struct shuffle_task base;
-    struct bisect_task_config config;
-    struct base_state state; /* enum task_state */
-    const char **node_name;  /* of each worker */
     struct shuffle_mesh_raw raw;
-    struct shuffle_mesh *mesh;
     uint8_t *pattern;
     struct bisect_peer *peer; /* per worker */
     uint32_t own_node;
@@ -103,23 +84,9 @@ struct bisect_task {
     uint64_t verified_bytes;
 };
 
-static void measuring_report(struct bisect_task *task, enum join_step step, const struct base_error *error)
-{
-    task->config.report(task->config.context, task->config.worker, (int)step, error);
-}
-
-static void measuring_fail(struct bisect_task *task, const struct base_error *error)
-{
-    if (task->state.now >= TASK_FINISHED)
-        return;
-    base_state_enter(&task->state, TASK_FAILED);
-    measuring_report(task, JOIN_STEP_FAILED, error);
-    shuffle_mesh_close(task->mesh, true);
-}
-
 static uint64_t now_ns(const struct bisect_task *task)
 {
-    return net_engine_now_ns(task->config.engine);
+    return net_engine_now_ns(task->base.config.engine);
 }
 
 /* ---- the pattern ---- */
@@ -127,14 +94,14 @@ static uint64_t now_ns(const struct bisect_task *task)
 /* Place in the pattern of a stream's byte. */
 static uint32_t pattern_at(const struct bisect_task *task, uint32_t from, uint32_t to, uint64_t position)
 {
-    const uint64_t stream = (uint64_t)from * task->config.job->workers + to;
+    const uint64_t stream = (uint64_t)from * task->base.config.job->workers + to;
     return (uint32_t)((base_random_mix(stream + 1) + position) % PATTERN_BYTES);
 }
 
 static bool pattern_equal(const struct bisect_task *task, uint32_t from, uint64_t position, const uint8_t *data,
                           uint32_t bytes)
 {
-    uint32_t at = pattern_at(task, from, task->config.worker, position);
+    uint32_t at = pattern_at(task, from, task->base.config.worker, position);
     while (bytes > 0) {
         const uint32_t part = (uint32_t)base_min_u64(bytes, PATTERN_BYTES - at);
         if (memcmp(data, task->pattern + at, part) != 0)
@@ -157,7 +124,7 @@ static bool raw_fill(void *context, uint32_t worker, struct net_send_op *op)
 {
     struct bisect_task *task = context;
     struct bisect_peer *peer = &task->peer[worker];
-    if (task->state.now != TASK_MEASURING || !peer->sending || peer->end_said)
+    if (task->base.state.now != TASK_MEASURING || !peer->sending || peer->end_said)
         return false;
     peer->end_said = now_ns(task) >= sending_end_ns(task);
     const uint32_t bytes = peer->end_said ? 0 : BLOCK_BYTES;
@@ -165,7 +132,7 @@ static bool raw_fill(void *context, uint32_t worker, struct net_send_op *op)
         (struct bisect_block){.magic = BLOCK_MAGIC, .step = task->step, .bytes = bytes, .position = peer->sent_bytes};
     op->segments[0] = (struct iovec){&peer->leaving, sizeof peer->leaving};
     op->count = 1;
-    uint32_t at = pattern_at(task, task->config.worker, worker, peer->sent_bytes);
+    uint32_t at = pattern_at(task, task->base.config.worker, worker, peer->sent_bytes);
     for (uint32_t left = bytes; left > 0; at = 0) {
         const uint32_t part = (uint32_t)base_min_u64(left, PATTERN_BYTES - at);
         op->segments[op->count++] = (struct iovec){task->pattern + at, part};
@@ -180,7 +147,7 @@ static void raw_sent(void *context, uint32_t worker, uint64_t bytes)
     (void)bytes;
     struct bisect_task *task = context;
     struct bisect_peer *peer = &task->peer[worker];
-    if (task->state.now == TASK_MEASURING && peer->end_said && !peer->end_sent) {
+    if (task->base.state.now == TASK_MEASURING && peer->end_said && !peer->end_sent) {
         peer->end_sent = true;
         task->sends_left--;
     }
@@ -195,13 +162,13 @@ static enum base_status stream_error(const struct bisect_task *task, uint32_t wo
     return base_error_set(error, BASE_FRAME_CORRUPT,
                           "node %s: worker %u sent bytes that are not what it was to send (%s, step %u, after byte "
                           "%" PRIu64 " of the stream): do cards or switches between the nodes damage data?",
-                          task->node_name[worker], worker, what, task->step, peer->received_bytes);
+                          task->base.node_name[worker], worker, what, task->step, peer->received_bytes);
 }
 
 static void stream_ended(struct bisect_task *task, struct bisect_peer *peer)
 {
     peer->ended = true;
-    if (task->state.now == TASK_MEASURING && peer->step == task->step && peer->expected)
+    if (task->base.state.now == TASK_MEASURING && peer->step == task->step && peer->expected)
         task->receives_left--;
 }
 
@@ -213,7 +180,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
     if (block->magic != BLOCK_MAGIC || block->reserved != 0 || block->bytes > BLOCK_BYTES)
         return stream_error(task, worker, "no header where one must be", error);
     if (block->step != peer->step) { /* the first of a step, which may not have begun here */
-        if (block->step != task->step + (task->state.now != TASK_MEASURING))
+        if (block->step != task->step + (task->base.state.now != TASK_MEASURING))
             return stream_error(task, worker, "bytes of another step", error);
         peer->step = block->step;
         peer->received_bytes = 0;
@@ -222,7 +189,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
     }
     if (block->position != peer->received_bytes || peer->ended)
         return stream_error(task, worker, "bytes are missing or come twice", error);
-    if (task->state.now == TASK_MEASURING && peer->step == task->step && !peer->expected)
+    if (task->base.state.now == TASK_MEASURING && peer->step == task->step && !peer->expected)
         return stream_error(task, worker, "it was not to send in this step", error);
     peer->payload_left = block->bytes;
     if (block->bytes == 0)
@@ -232,7 +199,7 @@ static enum base_status block_begins(struct bisect_task *task, uint32_t worker, 
 
 static void count_payload(struct bisect_task *task, const struct bisect_peer *peer, uint32_t bytes)
 {
-    if (task->state.now != TASK_MEASURING || peer->step != task->step)
+    if (task->base.state.now != TASK_MEASURING || peer->step != task->step)
         return;
     const uint64_t begin_ns = task->start_ns + task->order->warmup_ns, now = now_ns(task);
     if (now < begin_ns || now - begin_ns >= task->order->duration_ns)
@@ -280,14 +247,14 @@ static enum base_status raw_received(void *context, uint32_t worker, const uint8
 static bool raw_done(const void *context, uint32_t worker)
 {
     (void)worker;
-    return ((const struct bisect_task *)context)->state.now >= TASK_FINISHED;
+    return shuffle_task_over(&((const struct bisect_task *)context)->base);
 }
 
 /* ---- a step ---- */
 
 static const struct shuffle_node *task_node_of(const struct bisect_task *task, uint32_t node)
 {
-    return &task->config.job->node[node];
+    return &task->base.config.job->node[node];
 }
 
 /* The streams of a flow from or to another node that begin or end at this worker. */
@@ -299,7 +266,7 @@ static void join_flow(struct bisect_task *task, uint32_t other, bool sending)
     for (uint32_t i = 0; i < streams; i++) {
         uint32_t a, b;
         cluster_bisect_stream(i, from->count, to->count, &a, &b);
-        if ((sending ? a : b) != task->config.worker - own->first)
+        if ((sending ? a : b) != task->base.config.worker - own->first)
             continue;
         struct bisect_peer *peer = &task->peer[there->first + (sending ? b : a)];
         if (sending) {
@@ -325,13 +292,13 @@ static enum base_status windows_prepare(struct bisect_task *task, struct base_er
 static void step_begin(struct bisect_task *task)
 {
     const struct cluster_measure *order = task->order;
-    const uint32_t workers = task->config.job->workers;
-    base_state_enter(&task->state, TASK_MEASURING);
+    const uint32_t workers = task->base.config.job->workers;
+    base_state_enter(&task->base.state, TASK_MEASURING);
     task->step = order->step;
     task->start_ns = now_ns(task);
     task->verified_bytes = 0;
     task->sends_left = task->receives_left = 0;
-    memset(task->node_bytes, 0, task->config.job->node_count * sizeof *task->node_bytes);
+    memset(task->node_bytes, 0, task->base.config.job->node_count * sizeof *task->node_bytes);
     for (uint32_t i = 0; i < workers; i++) {
         struct bisect_peer *peer = &task->peer[i];
         peer->sending = peer->end_said = peer->end_sent = peer->expected = false;
@@ -343,16 +310,16 @@ static void step_begin(struct bisect_task *task)
         join_flow(task, order->send[i], true);
     /* Beginning after oneself, so that not all begin with the same receiver. */
     for (uint32_t i = 1; i < workers; i++) {
-        const uint32_t worker = (task->config.worker + i) % workers;
+        const uint32_t worker = (task->base.config.worker + i) % workers;
         if (task->peer[worker].sending)
-            shuffle_mesh_offer(task->mesh, worker);
+            shuffle_mesh_offer(task->base.mesh, worker);
     }
 }
 
 static void step_late(struct bisect_task *task)
 {
     struct base_error error;
-    for (uint32_t i = 0; i < task->config.job->workers; i++) {
+    for (uint32_t i = 0; i < task->base.config.job->workers; i++) {
         const struct bisect_peer *peer = &task->peer[i];
         const bool unsent = peer->sending && !peer->end_sent;
         if (!unsent && !(peer->expected && !(peer->step == task->step && peer->ended)))
@@ -360,8 +327,9 @@ static void step_late(struct bisect_task *task)
         base_error_set(&error, BASE_TIMEOUT,
                        "the path %s node %s did not drain within %d s of the end of step %u: it is far too slow to be "
                        "measured, or cut",
-                       unsent ? "to" : "from", task->node_name[i], (int)(BISECT_DRAIN_NS / BASE_NS_PER_S), task->step);
-        measuring_fail(task, &error);
+                       unsent ? "to" : "from", task->base.node_name[i], (int)(BISECT_DRAIN_NS / BASE_NS_PER_S),
+                       task->step);
+        shuffle_task_fail(&task->base, &error);
         return;
     }
 }
@@ -369,8 +337,7 @@ static void step_late(struct bisect_task *task)
 static void step_turn(struct bisect_task *task)
 {
     if (task->sends_left == 0 && task->receives_left == 0) {
-        base_state_enter(&task->state, TASK_CONNECTED);
-        measuring_report(task, JOIN_STEP_MEASURED, NULL);
+        shuffle_task_reach(&task->base, SHUFFLE_TASK_CONNECTED, BISECT_STEP_MEASURED);
     } else if (now_ns(task) >= sending_end_ns(task) + BISECT_DRAIN_NS) {
         step_late(task);
     }
@@ -378,61 +345,40 @@ static void step_turn(struct bisect_task *task)
 
 /* ---- the task ---- */
 
-static bool measuring_turn(struct shuffle_task *base, const struct shuffle_budget *budget)
+static bool measuring_work(struct shuffle_task *base, const struct shuffle_budget *budget)
 {
     (void)budget;
-    struct bisect_task *task = (struct bisect_task *)base;
-    bool worked = false;
-    struct base_error error = {0};
-    if (task->state.now == TASK_CLOSED)
-        return false;
-    if (shuffle_mesh_turn(task->mesh, &worked, &error) != BASE_OK)
-        measuring_fail(task, &error);
-    switch (task->state.now) {
-    case TASK_CONNECTING:
-        if (shuffle_mesh_connected(task->mesh)) {
-            base_state_enter(&task->state, TASK_CONNECTED);
-            measuring_report(task, JOIN_STEP_CONNECTED, NULL);
-        }
-        break;
-    case TASK_MEASURING:
-        step_turn(task);
-        break;
-    case TASK_CLOSING:
-        if (shuffle_mesh_closed(task->mesh)) {
-            base_state_enter(&task->state, TASK_CLOSED);
-            measuring_report(task, JOIN_STEP_CLOSED, NULL);
-        }
-        break;
-    default:
-        break;
-    }
-    return worked;
-}
-
-static void measuring_event(struct shuffle_task *base, const struct net_event *event)
-{
-    struct bisect_task *task = (struct bisect_task *)base;
-    struct base_error error = {0};
-    if (shuffle_mesh_event(task->mesh, event, &error) != BASE_OK)
-        measuring_fail(task, &error);
+    if (base->state.now == TASK_MEASURING)
+        step_turn((struct bisect_task *)base);
+    return false; /* what moves is the mesh's */
 }
 
 static uint64_t measuring_deadline_ns(const struct shuffle_task *base)
 {
     const struct bisect_task *task = (const struct bisect_task *)base;
-    const uint64_t mesh_ns = shuffle_mesh_deadline_ns(task->mesh);
-    return task->state.now == TASK_MEASURING ? base_min_u64(mesh_ns, sending_end_ns(task) + BISECT_DRAIN_NS) : mesh_ns;
+    return base->state.now == TASK_MEASURING ? sending_end_ns(task) + BISECT_DRAIN_NS : UINT64_MAX;
+}
+
+static void measuring_free(struct shuffle_task *base)
+{
+    struct bisect_task *task = (struct bisect_task *)base;
+    shuffle_task_free_mesh(base);
+    free(task->window);
+    free(task->node_bytes);
+    free(task->peer);
+    if (task->pattern)
+        base_pages_unmap(base->config.governor, BASE_HOLDER_BLOCKS, task->pattern, PATTERN_BYTES);
+    free(task);
 }
 
 static const struct shuffle_task_ops task_ops = {
-    .event = measuring_event, .turn = measuring_turn, .deadline_ns = measuring_deadline_ns};
+    .work = measuring_work, .deadline_ns = measuring_deadline_ns, .free = measuring_free};
 
 static enum base_status open_pattern(struct bisect_task *task, struct base_error *error)
 {
     void *pages;
     const enum base_status status =
-        base_pages_map(task->config.governor, BASE_HOLDER_BLOCKS, PATTERN_BYTES, true, &pages, error);
+        base_pages_map(task->base.config.governor, BASE_HOLDER_BLOCKS, PATTERN_BYTES, true, &pages, error);
     if (status != BASE_OK)
         return status;
     task->pattern = pages;
@@ -443,60 +389,34 @@ static enum base_status open_pattern(struct bisect_task *task, struct base_error
 
 static enum base_status open_peers(struct bisect_task *task, struct base_error *error)
 {
-    const struct shuffle_job *job = task->config.job;
+    const struct shuffle_job *job = task->base.config.job;
     task->peer = calloc(job->workers, sizeof *task->peer);
-    task->node_name = calloc(job->workers, sizeof *task->node_name);
     task->node_bytes = calloc(job->node_count, sizeof *task->node_bytes);
-    if (!task->peer || !task->node_name || !task->node_bytes)
+    if (!task->peer || !task->node_bytes)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for the streams of %u workers", job->workers);
     for (uint32_t n = 0; n < job->node_count; n++)
-        for (uint32_t w = job->node[n].first; w < job->node[n].first + job->node[n].count; w++) {
+        for (uint32_t w = job->node[n].first; w < job->node[n].first + job->node[n].count; w++)
             task->peer[w].node = n;
-            task->node_name[w] = job->node[n].name;
-        }
-    task->own_node = task->peer[task->config.worker].node;
+    task->own_node = task->peer[task->base.config.worker].node;
     return BASE_OK;
 }
 
-static enum base_status open_mesh(struct bisect_task *task, struct base_error *error)
-{
-    const struct shuffle_job *job = task->config.job;
-    task->raw = (struct shuffle_mesh_raw){
-        .context = task, .fill = raw_fill, .sent = raw_sent, .received = raw_received, .done = raw_done};
-    struct shuffle_mesh_config config = {.engine = task->config.engine,
-                                         .governor = task->config.governor,
-                                         .worker = task->config.worker,
-                                         .workers = job->workers,
-                                         .local_first = task->config.local_first,
-                                         .local_count = task->config.local_count,
-                                         .address = job->address,
-                                         .node_name = task->node_name,
-                                         .listener_fd = task->config.listener_fd,
-                                         .key = task->config.key,
-                                         .job = job->id,
-                                         .mailroom = task->config.mailroom,
-                                         .connect_timeout_ns = JOIN_CONNECT_TIMEOUT_NS,
-                                         .raw = &task->raw};
-    memcpy(config.token, job->token, sizeof config.token);
-    return shuffle_mesh_open(&config, &task->mesh, error);
-}
-
-enum base_status bisect_task_open(const struct bisect_task_config *config, struct bisect_task **task,
+enum base_status bisect_task_open(const struct shuffle_task_config *base, struct bisect_task **task,
                                   struct base_error *error)
 {
     struct bisect_task *made = calloc(1, sizeof *made);
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a task");
-    made->base.ops = &task_ops;
-    base_state_begin(&made->state, &task_machine, TASK_OPENED);
-    made->config = *config;
+    shuffle_task_begin(&made->base, &task_ops, &task_machine, base);
+    made->raw = (struct shuffle_mesh_raw){
+        .context = made, .fill = raw_fill, .sent = raw_sent, .received = raw_received, .done = raw_done};
     enum base_status status = open_pattern(made, error);
     if (status == BASE_OK)
         status = open_peers(made, error);
     if (status == BASE_OK)
-        status = open_mesh(made, error);
+        status = shuffle_task_open_mesh(&made->base, &made->raw, error);
     if (status != BASE_OK) {
-        bisect_task_free(made);
+        shuffle_task_free(&made->base);
         return status;
     }
     *task = made;
@@ -508,55 +428,20 @@ struct shuffle_task *bisect_task_base(struct bisect_task *task)
     return &task->base;
 }
 
-void bisect_task_connect(struct bisect_task *task)
-{
-    if (task->state.now != TASK_OPENED)
-        return;
-    base_state_enter(&task->state, TASK_CONNECTING);
-    struct base_error error = {0};
-    if (shuffle_mesh_connect(task->mesh, &error) != BASE_OK)
-        measuring_fail(task, &error);
-}
-
 void bisect_task_measure(struct bisect_task *task, const struct cluster_measure *order)
 {
-    if (task->state.now != TASK_CONNECTED)
+    if (task->base.state.now != SHUFFLE_TASK_CONNECTED)
         return;
     task->order = order;
     if (order->last) {
-        base_state_enter(&task->state, TASK_FINISHED);
-        measuring_report(task, JOIN_STEP_FINISHED, NULL);
+        shuffle_task_reach(&task->base, SHUFFLE_TASK_FINISHED, SHUFFLE_STEP_FINISHED);
         return;
     }
     struct base_error error = {0};
     if (windows_prepare(task, &error) == BASE_OK)
         step_begin(task);
     else
-        measuring_fail(task, &error);
-}
-
-void bisect_task_close(struct bisect_task *task, bool abort)
-{
-    if (task->state.now >= TASK_CLOSING)
-        return;
-    const bool failed = task->state.now == TASK_FAILED;
-    base_state_enter(&task->state, TASK_CLOSING);
-    if (!failed)
-        shuffle_mesh_close(task->mesh, abort);
-}
-
-void bisect_task_free(struct bisect_task *task)
-{
-    if (!task)
-        return;
-    shuffle_mesh_free(task->mesh);
-    free(task->window);
-    free(task->node_bytes);
-    free(task->node_name);
-    free(task->peer);
-    if (task->pattern)
-        base_pages_unmap(task->config.governor, BASE_HOLDER_BLOCKS, task->pattern, PATTERN_BYTES);
-    free(task);
+        shuffle_task_fail(&task->base, &error);
 }
 
 void bisect_task_share(const struct bisect_task *task, struct bisect_share *share)
@@ -565,20 +450,10 @@ void bisect_task_share(const struct bisect_task *task, struct bisect_share *shar
                                    .window = task->window,
                                    .window_count = task->window_count,
                                    .verified_bytes = task->verified_bytes};
-    for (uint32_t i = 0; i < task->config.job->workers; i++) {
+    for (uint32_t i = 0; i < task->base.config.job->workers; i++) {
         const struct bisect_peer *peer = &task->peer[i];
         share->sent_bytes += peer->sent_bytes;
         if (peer->expected)
             share->received_bytes += peer->received_bytes;
     }
-}
-
-const uint64_t *bisect_task_sent_bytes(const struct bisect_task *task)
-{
-    return shuffle_mesh_sent_bytes(task->mesh);
-}
-
-const uint64_t *bisect_task_received_bytes(const struct bisect_task *task)
-{
-    return shuffle_mesh_received_bytes(task->mesh);
 }

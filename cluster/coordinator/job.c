@@ -406,14 +406,14 @@ static void on_step(struct cluster_coordinator *c, struct run_node *node, struct
     const bool last = job->phase.now == CLUSTER_PHASE_PROBE ||
                       (job->phase.now == CLUSTER_PHASE_BUILD && job->plan.join.sides == 1) ||
                       (job->phase.now == CLUSTER_PHASE_MEASURE && coordinator_bisect_last(job));
-    if (step->step == JOIN_STEP_HALTED && job->fault.status != BASE_OK && !node->halted)
+    if (step->step == CLUSTER_STEP_HALTED && job->fault.status != BASE_OK && !node->halted)
         coordinator_fault_halted(c, node);
-    else if (last && step->step == JOIN_STEP_FINISHED)
+    else if (last && step->step == CLUSTER_STEP_FINISHED)
         on_finished(c, node, step);
-    else if ((job->phase.now == CLUSTER_PHASE_PREPARE && step->step == JOIN_STEP_OPENED) ||
-             (job->phase.now == CLUSTER_PHASE_CONNECT && step->step == JOIN_STEP_CONNECTED)) {
+    else if ((job->phase.now == CLUSTER_PHASE_PREPARE && step->step == CLUSTER_STEP_OPENED) ||
+             (job->phase.now == CLUSTER_PHASE_CONNECT && step->step == CLUSTER_STEP_CONNECTED)) {
         job_answered(c, node);
-    } else if (job->phase.now == CLUSTER_PHASE_BUILD && !last && step->step == JOIN_STEP_SEALED) {
+    } else if (job->phase.now == CLUSTER_PHASE_BUILD && !last && step->step == CLUSTER_STEP_SEALED) {
         coordinator_reject_keep(node, step);
         job_answered(c, node);
     } else

@@ -5,26 +5,6 @@
 #include "base/assert.h"
 #include "cluster/crew/internal.h"
 
-enum base_status crew_bisect_open(struct crew_member *member, struct base_error *error)
-{
-    struct cluster_crew *crew = member->crew;
-    const struct bisect_task_config config = {.job = &crew->plan.job,
-                                              .worker = crew->first_worker + member->local,
-                                              .local_first = crew->first_worker,
-                                              .local_count = crew->config.workers,
-                                              .engine = member->engine,
-                                              .governor = crew->config.governor,
-                                              .mailroom = crew->mailroom,
-                                              .listener_fd = member->listener_fd,
-                                              .key = crew->config.key,
-                                              .report = crew_member_report,
-                                              .context = member};
-    const enum base_status status = bisect_task_open(&config, &member->bisect, error);
-    if (status == BASE_OK)
-        shuffle_worker_set_task(member->worker, bisect_task_base(member->bisect));
-    return status;
-}
-
 static void command_measure(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;

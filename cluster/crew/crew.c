@@ -32,7 +32,7 @@ static void crew_push(struct cluster_crew *crew, const struct cluster_crew_event
         base_log_error("crew: cannot signal the control thread");
 }
 
-void crew_reached(struct cluster_crew *crew, enum join_step step)
+void crew_reached(struct cluster_crew *crew, enum cluster_step_kind step)
 {
     pthread_mutex_lock(&crew->lock);
     if (++crew->reached[step] == crew->config.workers) {
@@ -49,8 +49,9 @@ void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_er
     if (!crew->failed || base_status_rank(error->status) > base_status_rank(crew->failed_status)) {
         crew->failed = true;
         crew->failed_status = error->status;
-        crew_push(crew, &(struct cluster_crew_event){
-                            .kind = CLUSTER_CREW_FAILED, .step = JOIN_STEP_FAILED, .worker = local, .error = *error});
+        crew_push(crew,
+                  &(struct cluster_crew_event){
+                      .kind = CLUSTER_CREW_FAILED, .step = CLUSTER_STEP_FAILED, .worker = local, .error = *error});
     }
     pthread_mutex_unlock(&crew->lock);
 }
@@ -121,7 +122,7 @@ static enum base_status crew_await_open(struct cluster_crew *crew, struct base_e
             *error = event.error;
             return event.error.status;
         }
-    } while (event.kind != CLUSTER_CREW_STEP || event.step != JOIN_STEP_OPENED);
+    } while (event.kind != CLUSTER_CREW_STEP || event.step != CLUSTER_STEP_OPENED);
     return BASE_OK;
 }
 
@@ -442,9 +443,9 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
         }
     }
     pthread_mutex_unlock(&crew->lock);
-    if (any && event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_MEASURED)
+    if (any && event->kind == CLUSTER_CREW_STEP && event->step == CLUSTER_STEP_MEASURED)
         crew->measuring = false;
-    if (any && event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED)
+    if (any && event->kind == CLUSTER_CREW_STEP && event->step == CLUSTER_STEP_CLOSED)
         crew_forget_job(crew);
     return any;
 }

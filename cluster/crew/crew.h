@@ -10,7 +10,6 @@
 #include "cluster/bisect/bisect.h"
 #include "cluster/crew/place.h"
 #include "cluster/protocol/work.h"
-#include "join/task.h"
 #include "net/engine/choose.h"
 
 struct cluster_crew;
@@ -81,7 +80,7 @@ enum cluster_crew_event_kind {
 };
 struct cluster_crew_event {
     enum cluster_crew_event_kind kind;
-    enum join_step step;
+    enum cluster_step_kind step;
     uint32_t side;
     uint32_t worker; /* FAILED: local number */
     uint64_t morsel; /* FAULT */

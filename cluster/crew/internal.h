@@ -8,8 +8,10 @@
 
 #include "cluster/bisect/task.h"
 #include "cluster/crew/crew.h"
+#include "join/task.h"
 #include "net/engine/choose.h"
 #include "shuffle/rows/reject.h"
+#include "shuffle/worker/worker.h"
 
 enum {
     CREW_SIDES = 2,
@@ -39,8 +41,9 @@ struct crew_member {
     struct net_engine_config engine_config; /* of the engine, or the last that there was */
     struct net_engine_choice engine_choice;
     uint64_t restore_ns, restore_wait_ns;
-    struct join_task *task;     /* of a join or shuffle, else NULL */
-    struct bisect_task *bisect; /* of a measurement, else NULL */
+    struct shuffle_task *task;  /* NULL: none */
+    struct join_task *join;     /* the same, if it is of a join or shuffle, else NULL */
+    struct bisect_task *bisect; /* the same, if it is of a measurement, else NULL */
     bool quit, task_closed;
     _Atomic uint64_t progress_rows; /* read by the control thread */
     struct net_counters counters_before;
@@ -82,7 +85,7 @@ struct cluster_crew {
     bool measuring;                  /* it runs: until all workers have said so, they use it */
     /* shared */
     pthread_mutex_t lock;
-    uint32_t reached[JOIN_STEP_COUNT];
+    uint32_t reached[CLUSTER_STEP_COUNT];
     bool failed;
     struct cluster_crew_event fault;            /* the earliest of the job, from the first on */
     bool faulty, fault_told;                    /* there is one; the control thread has not looked at it yet */
@@ -101,7 +104,7 @@ struct cluster_crew {
 void crew_post_all(struct cluster_crew *crew, shuffle_command_fn *command);
 enum base_status crew_need_job(const struct cluster_crew *crew, struct base_error *error);
 /* A worker has reached a step: answered when all have. */
-void crew_reached(struct cluster_crew *crew, enum join_step step);
+void crew_reached(struct cluster_crew *crew, enum cluster_step_kind step);
 /* A worker cannot go on: told if it is the first one, or has a better reason. */
 void crew_failed(struct cluster_crew *crew, uint32_t local, const struct base_error *error);
 /* A worker met input that cannot be read: the earliest morsel counts. */
@@ -113,11 +116,8 @@ void crew_tell_decision(struct cluster_crew *crew, uint32_t missing);
 void *crew_member_main(void *argument);
 shuffle_command_fn crew_command_prepare, crew_command_survey, crew_command_connect, crew_command_start_0,
     crew_command_start_1, crew_command_halt, crew_command_finish, crew_command_abort, crew_command_quit;
-/* The task's report of a step, on the worker's thread. */
-void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error);
 
 /* crew/bisect.c */
-enum base_status crew_bisect_open(struct crew_member *member, struct base_error *error);
 /* Adds what a member's part of a step came to. */
 void crew_bisect_collect(struct crew_member *member);
 void crew_bisect_forget(struct cluster_crew *crew);

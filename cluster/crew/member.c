@@ -42,11 +42,10 @@ static void member_snapshot(struct crew_member *member)
     sum->idle_ns = sum->counters.wait_ns;
     const uint64_t elapsed_ns = base_clock_now_ns() - member->prepared_ns;
     sum->busy_ns = elapsed_ns > sum->idle_ns ? elapsed_ns - sum->idle_ns : 0;
-    if (member->task)
-        join_task_result(member->task, &sum->task);
-    const uint64_t *sent = member->task ? join_task_sent_bytes(member->task) : bisect_task_sent_bytes(member->bisect);
-    const uint64_t *received =
-        member->task ? join_task_received_bytes(member->task) : bisect_task_received_bytes(member->bisect);
+    if (member->join)
+        join_task_result(member->join, &sum->task);
+    const uint64_t *sent = shuffle_mesh_sent_bytes(member->task->mesh);
+    const uint64_t *received = shuffle_mesh_received_bytes(member->task->mesh);
     const size_t bytes = member->crew->plan.job.workers * sizeof(uint64_t);
     pthread_mutex_lock(&member->crew->lock);
     member->report = report;
@@ -56,14 +55,15 @@ static void member_snapshot(struct crew_member *member)
 }
 
 /* What can only be seen while the job runs, and is the same for all workers of a node: the first one looks. */
-static void member_look(struct crew_member *member, int step)
+static void member_look(struct crew_member *member, enum cluster_step_kind step)
 {
     struct net_socket_facts facts;
-    if (member->local != 0 || !member->task)
+    if (member->local != 0 || !member->join)
         return;
-    if ((step == JOIN_STEP_CONNECTED || step == JOIN_STEP_FINISHED) && join_task_socket_facts(member->task, &facts))
+    if ((step == CLUSTER_STEP_CONNECTED || step == CLUSTER_STEP_FINISHED) &&
+        shuffle_mesh_socket_facts(member->task->mesh, &facts))
         member->facts = facts;
-    if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
+    if (step == CLUSTER_STEP_SEALED || step == CLUSTER_STEP_FINISHED) {
         const uint32_t workers = net_iowq_workers();
         if (workers > member->iowq_before + member->iowq_workers)
             member->iowq_workers = workers - member->iowq_before;
@@ -73,7 +73,7 @@ static void member_look(struct crew_member *member, int step)
 /* The pass of a side has ended: what it left out. */
 static void member_add_rejects(const struct crew_member *member, uint32_t side)
 {
-    const struct shuffle_rejects *rejects = member->task ? join_task_rejects(member->task, side) : NULL;
+    const struct shuffle_rejects *rejects = member->join ? join_task_rejects(member->join, side) : NULL;
     if (!rejects)
         return;
     pthread_mutex_lock(&member->crew->lock);
@@ -81,33 +81,52 @@ static void member_add_rejects(const struct crew_member *member, uint32_t side)
     pthread_mutex_unlock(&member->crew->lock);
 }
 
-/* join_task_config.report: on the worker's thread, inside the task's turn or a command. */
-void crew_member_report(void *context, uint32_t worker, int step, const struct base_error *error)
+static enum cluster_step_kind member_step(const struct crew_member *member, int step)
+{
+    static const enum cluster_step_kind common[SHUFFLE_STEP_OWN] = {[SHUFFLE_STEP_CONNECTED] = CLUSTER_STEP_CONNECTED,
+                                                                    [SHUFFLE_STEP_FINISHED] = CLUSTER_STEP_FINISHED,
+                                                                    [SHUFFLE_STEP_CLOSED] = CLUSTER_STEP_CLOSED,
+                                                                    [SHUFFLE_STEP_FAILED] = CLUSTER_STEP_FAILED};
+    static const enum cluster_step_kind join[] = {[JOIN_STEP_SURVEYED - SHUFFLE_STEP_OWN] = CLUSTER_STEP_SURVEYED,
+                                                  [JOIN_STEP_SEALED - SHUFFLE_STEP_OWN] = CLUSTER_STEP_SEALED,
+                                                  [JOIN_STEP_FAULT - SHUFFLE_STEP_OWN] = CLUSTER_STEP_FAULT,
+                                                  [JOIN_STEP_HALTED - SHUFFLE_STEP_OWN] = CLUSTER_STEP_HALTED};
+    if (step < SHUFFLE_STEP_OWN)
+        return common[step];
+    if (member->join)
+        return join[step - SHUFFLE_STEP_OWN];
+    BASE_ASSERT(member->bisect && step == BISECT_STEP_MEASURED);
+    return CLUSTER_STEP_MEASURED;
+}
+
+/* shuffle_task_config.report: on the worker's thread, inside the task's turn or a command. */
+static void member_report(void *context, uint32_t worker, int of_task, const struct base_error *error)
 {
     (void)worker;
     struct crew_member *member = context;
-    if (step == JOIN_STEP_CLOSED) {
+    const enum cluster_step_kind step = member_step(member, of_task);
+    if (step == CLUSTER_STEP_CLOSED) {
         member->task_closed = true;
         return;
     }
     member_look(member, step);
-    if (step == JOIN_STEP_SEALED || step == JOIN_STEP_FINISHED) {
+    if (step == CLUSTER_STEP_SEALED || step == CLUSTER_STEP_FINISHED) {
         const struct join_plan *plan = &member->crew->plan.join;
-        member_add_rejects(member, join_plan_pass_side(plan, step == JOIN_STEP_FINISHED && plan->sides == 2));
+        member_add_rejects(member, join_plan_pass_side(plan, step == CLUSTER_STEP_FINISHED && plan->sides == 2));
     }
-    if (step == JOIN_STEP_FINISHED)
+    if (step == CLUSTER_STEP_FINISHED)
         member_snapshot(member);
-    if (step == JOIN_STEP_MEASURED)
+    if (step == CLUSTER_STEP_MEASURED)
         crew_bisect_collect(member);
-    if (step == JOIN_STEP_FAULT) {
+    if (step == CLUSTER_STEP_FAULT) {
         uint32_t side;
         uint64_t morsel;
-        join_task_fault(member->task, &side, &morsel);
+        join_task_fault(member->join, &side, &morsel);
         crew_faulty(member->crew, side, morsel, error);
-    } else if (step == JOIN_STEP_FAILED) {
+    } else if (step == CLUSTER_STEP_FAILED) {
         crew_failed(member->crew, member->local, error);
     } else {
-        crew_reached(member->crew, (enum join_step)step);
+        crew_reached(member->crew, step);
     }
 }
 
@@ -158,7 +177,7 @@ static enum base_status member_open_engine(struct crew_member *member, const str
         net_engine_close(made);
         return status;
     }
-    BASE_ASSERT(!member->engine && !member->task && !member->bisect);
+    BASE_ASSERT(!member->engine && !member->task);
     shuffle_worker_set_engine(member->worker, made);
     member->engine = made;
     member->engine_choice = *choice;
@@ -171,7 +190,7 @@ static enum base_status member_open_engine(struct crew_member *member, const str
 static void member_close_engine(struct crew_member *member)
 {
     struct net_engine *engine = member->engine;
-    BASE_ASSERT(engine && !member->task && !member->bisect);
+    BASE_ASSERT(engine && !member->task);
     shuffle_worker_set_engine(member->worker, NULL);
     member->engine = NULL;
     net_engine_close(engine);
@@ -255,28 +274,32 @@ static enum base_status member_engine(struct crew_member *member, const struct n
 
 /* ---- commands ---- */
 
-static enum base_status member_open_join(struct crew_member *member, struct base_error *error)
+static enum base_status member_open_task(struct crew_member *member, struct base_error *error)
 {
     struct cluster_crew *crew = member->crew;
-    const struct join_task_config config = {.plan = &crew->plan.join,
-                                            .job = &crew->plan.job,
-                                            .worker = crew->first_worker + member->local,
-                                            .local_first = crew->first_worker,
-                                            .local_count = crew->config.workers,
-                                            .engine = member->engine,
-                                            .governor = crew->config.governor,
-                                            .mailroom = crew->mailroom,
-                                            .listener_fd = member->listener_fd,
-                                            .key = crew->config.key,
-                                            .queue = {crew->queue[0], crew->queue[1]},
-                                            .survey = {crew->survey[0], crew->survey[1]},
-                                            .surveys = {crew->surveys[0], crew->surveys[1]},
-                                            .report = crew_member_report,
-                                            .context = member};
-    const enum base_status status = join_task_open(&config, &member->task, error);
-    if (status == BASE_OK)
-        shuffle_worker_set_task(member->worker, join_task_base(member->task));
-    return status;
+    const struct shuffle_task_config base = {.job = &crew->plan.job,
+                                             .worker = crew->first_worker + member->local,
+                                             .local_first = crew->first_worker,
+                                             .local_count = crew->config.workers,
+                                             .engine = member->engine,
+                                             .governor = crew->config.governor,
+                                             .mailroom = crew->mailroom,
+                                             .listener_fd = member->listener_fd,
+                                             .key = crew->config.key,
+                                             .report = member_report,
+                                             .context = member};
+    const struct join_task_config join = {.plan = &crew->plan.join,
+                                          .queue = {crew->queue[0], crew->queue[1]},
+                                          .survey = {crew->survey[0], crew->survey[1]},
+                                          .surveys = {crew->surveys[0], crew->surveys[1]}};
+    const bool measures = crew->plan.kind == CLUSTER_KIND_BISECT;
+    const enum base_status status =
+        measures ? bisect_task_open(&base, &member->bisect, error) : join_task_open(&base, &join, &member->join, error);
+    if (status != BASE_OK)
+        return status;
+    member->task = measures ? bisect_task_base(member->bisect) : join_task_base(member->join);
+    shuffle_worker_set_task(member->worker, member->task);
+    return BASE_OK;
 }
 
 /* A node that was given a card's queues uses them: what is chosen for a job has zero-copy receive with them. */
@@ -322,7 +345,7 @@ static enum base_status member_prepare(struct crew_member *member, struct base_e
     if (crew->mailroom)
         shuffle_mailroom_register(crew->mailroom, member->local, member->engine);
     shuffle_worker_set_mailroom(member->worker, crew->mailroom);
-    status = crew->plan.kind == CLUSTER_KIND_BISECT ? crew_bisect_open(member, error) : member_open_join(member, error);
+    status = member_open_task(member, error);
     if (status != BASE_OK)
         return status;
     /* Only now: what a preloaded source cost to make is not the job's. */
@@ -343,7 +366,7 @@ void crew_command_prepare(struct shuffle_worker *worker, void *argument)
     struct crew_member *member = argument;
     struct base_error error = {0};
     if (member_prepare(member, &error) == BASE_OK)
-        crew_reached(member->crew, JOIN_STEP_OPENED);
+        crew_reached(member->crew, CLUSTER_STEP_OPENED);
     else
         crew_failed(member->crew, member->local, &error);
 }
@@ -352,8 +375,8 @@ void crew_command_survey(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task)
-        join_task_survey(member->task);
+    if (member->join)
+        join_task_survey(member->join);
 }
 
 void crew_command_connect(struct shuffle_worker *worker, void *argument)
@@ -361,44 +384,38 @@ void crew_command_connect(struct shuffle_worker *worker, void *argument)
     (void)worker;
     struct crew_member *member = argument;
     if (member->task)
-        join_task_connect(member->task);
-    if (member->bisect)
-        bisect_task_connect(member->bisect);
+        shuffle_task_connect(member->task);
 }
 
 void crew_command_start_0(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task)
-        join_task_start(member->task, 0);
+    if (member->join)
+        join_task_start(member->join, 0);
 }
 
 void crew_command_start_1(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task)
-        join_task_start(member->task, 1);
+    if (member->join)
+        join_task_start(member->join, 1);
 }
 
 void crew_command_halt(struct shuffle_worker *worker, void *argument)
 {
     (void)worker;
     struct crew_member *member = argument;
-    if (member->task)
-        join_task_halt(member->task);
+    if (member->join)
+        join_task_halt(member->join);
 }
 
 /* A worker whose task never opened has nothing to close, but leaves the mailroom like the others. */
 static void member_close(struct crew_member *member, bool abort)
 {
     if (member->task) {
-        join_task_close(member->task, abort);
-        return;
-    }
-    if (member->bisect) {
-        bisect_task_close(member->bisect, abort);
+        shuffle_task_close(member->task, abort);
         return;
     }
     if (member->crew->mailroom)
@@ -451,19 +468,19 @@ static void member_learn(const struct crew_member *member)
 /* After the turn in which the task closed: free it, then answer. */
 static void member_closed(struct crew_member *member)
 {
-    BASE_ASSERT(!member->task || !member->bisect);
+    BASE_ASSERT(!member->join || !member->bisect);
     member->task_closed = false;
     shuffle_worker_set_task(member->worker, NULL);
     shuffle_worker_set_mailroom(member->worker, NULL);
-    if (member->task || member->bisect) {
+    if (member->task) {
         member_snapshot(member);
         member_learn(member);
     }
-    join_task_free(member->task);
-    bisect_task_free(member->bisect);
+    shuffle_task_free(member->task);
     member->task = NULL;
+    member->join = NULL;
     member->bisect = NULL;
-    crew_reached(member->crew, JOIN_STEP_CLOSED);
+    crew_reached(member->crew, CLUSTER_STEP_CLOSED);
 }
 
 /* An engine that broke fails the job, before the job feels it: the poll that found out returned nothing. The task
@@ -471,7 +488,7 @@ static void member_closed(struct crew_member *member)
 static void member_check_engine(const struct crew_member *member)
 {
     const struct base_error *failure = member->engine ? net_engine_failure(member->engine) : NULL;
-    if (failure && (member->task || member->bisect))
+    if (failure && member->task)
         crew_failed(member->crew, member->local, failure);
 }
 
@@ -496,15 +513,15 @@ void *crew_member_main(void *argument)
         crew_failed(member->crew, member->local, &error);
         return NULL;
     }
-    crew_reached(member->crew, JOIN_STEP_OPENED);
+    crew_reached(member->crew, CLUSTER_STEP_OPENED);
     while (!member->quit) {
         if (member->engine)
             shuffle_worker_turn(member->worker, &shuffle_budget_default, true);
         else
             member_stand_by(member);
         member_check_engine(member);
-        if (member->task)
-            atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->task), memory_order_relaxed);
+        if (member->join)
+            atomic_store_explicit(&member->progress_rows, join_task_rows_scanned(member->join), memory_order_relaxed);
         if (member->task_closed)
             member_closed(member);
     }

@@ -285,7 +285,7 @@ static void fill_rejects(const struct node_job *job, struct cluster_step *step)
 }
 
 /* A step that carries what this node's share came to, of a job that was prepared. Borrows bytes and engine. */
-static void fill_step(const struct node_job *job, enum join_step reached, uint64_t *bytes,
+static void fill_step(const struct node_job *job, enum cluster_step_kind reached, uint64_t *bytes,
                       struct cluster_crew_engine *engine, struct cluster_step *step)
 {
     BASE_ASSERT(job->node_count > 0);
@@ -312,7 +312,7 @@ static void say_finished(struct node_job *job)
     uint64_t *bytes = calloc(2 * (size_t)job->node_count, sizeof *bytes);
     struct base_error error;
     if (bytes) {
-        fill_step(job, JOIN_STEP_FINISHED, bytes, &engine, &message.step);
+        fill_step(job, CLUSTER_STEP_FINISHED, bytes, &engine, &message.step);
         node_job_say(job, &message);
     } else {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
@@ -352,10 +352,10 @@ static void job_closed(struct node_job *job, bool ran)
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_CLOSED;
     message.job = job->id;
-    message.step.step = JOIN_STEP_CLOSED;
+    message.step.step = CLUSTER_STEP_CLOSED;
     uint64_t *bytes = ran ? calloc(2 * (size_t)job->node_count, sizeof *bytes) : NULL;
     if (bytes)
-        fill_step(job, JOIN_STEP_CLOSED, bytes, &engine, &message.step);
+        fill_step(job, CLUSTER_STEP_CLOSED, bytes, &engine, &message.step);
     if (job->abort) /* else what was not committed stays until its decision is heard */
         node_output_abort(&job->outputs, job->id, base_clock_now_ns());
     job_forget(job);
@@ -384,7 +384,7 @@ static void on_release(struct node_job *job, uint64_t id, const struct cluster_r
     }
     if (order->abort)
         node_output_abort(&job->outputs, id, base_clock_now_ns());
-    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = JOIN_STEP_CLOSED}};
+    struct cluster_message message = {.kind = CLUSTER_MESSAGE_CLOSED, .job = id, .step = {.step = CLUSTER_STEP_CLOSED}};
     node_job_say(job, &message);
 }
 
@@ -397,7 +397,7 @@ void node_job_abandon(struct node_job *job)
 void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *event)
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_LOW, .low = {.side = event->side}};
-    if (event->kind == CLUSTER_CREW_STEP && event->step == JOIN_STEP_CLOSED) {
+    if (event->kind == CLUSTER_CREW_STEP && event->step == CLUSTER_STEP_CLOSED) {
         BASE_ASSERT(job->prepared); /* the crew closes what it was given, once */
         job->prepared = false;
         if (job->releasing)
@@ -418,17 +418,17 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
         node_job_say(job, &fault);
     } else if (event->kind == CLUSTER_CREW_LOW) {
         node_job_say(job, &message);
-    } else if (event->step == JOIN_STEP_SURVEYED) {
+    } else if (event->step == CLUSTER_STEP_SURVEYED) {
         say_surveyed(job);
-    } else if (event->step == JOIN_STEP_MEASURED) {
+    } else if (event->step == CLUSTER_STEP_MEASURED) {
         node_job_say_measured(job);
-    } else if (event->step == JOIN_STEP_FINISHED) {
+    } else if (event->step == CLUSTER_STEP_FINISHED) {
         job->running = false;
         job->finished = true;
         say_finished(job);
     } else {
         struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
-        if (event->step == JOIN_STEP_SEALED)
+        if (event->step == CLUSTER_STEP_SEALED)
             fill_rejects(job, &step.step);
         node_job_say(job, &step);
     }

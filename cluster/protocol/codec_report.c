@@ -131,7 +131,7 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
 
 void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cluster_step *step)
 {
-    step->step = (enum join_step)wire_below(reader, "step", wire->step, JOIN_STEP_COUNT);
+    step->step = (enum cluster_step_kind)wire_below(reader, "step", wire->step, CLUSTER_STEP_COUNT);
     step->has_report = wire->has_report;
     wire_get_rejects(reader, wire->left, &step->rejects[0]);
     wire_get_rejects(reader, wire->right, &step->rejects[1]);

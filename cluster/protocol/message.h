@@ -329,7 +329,7 @@ struct cluster_prepare {
 };
 
 struct cluster_step { /* also CLOSED */
-    enum join_step step;
+    enum cluster_step_kind step;
     bool has_report; /* FINISHED, and CLOSED of a job that was prepared */
     struct cluster_work report;
     uint32_t node_count;

@@ -22,6 +22,22 @@ struct cluster_plan {
 };
 void cluster_plan_free(struct cluster_plan *plan);
 
+/* What a node reaches in a job, when all its workers have: steps of every task, of a join or shuffle (join/task.h), of
+ * a measurement (cluster/bisect/task.h). */
+enum cluster_step_kind {
+    CLUSTER_STEP_OPENED, /* everything of the job is */
+    CLUSTER_STEP_SURVEYED,
+    CLUSTER_STEP_CONNECTED,
+    CLUSTER_STEP_SEALED,
+    CLUSTER_STEP_FINISHED,
+    CLUSTER_STEP_CLOSED,
+    CLUSTER_STEP_FAILED,
+    CLUSTER_STEP_MEASURED,
+    CLUSTER_STEP_FAULT,
+    CLUSTER_STEP_HALTED,
+    CLUSTER_STEP_COUNT
+};
+
 /* A worker's share, and summed a node's, which STEP and CLOSED carry. */
 struct cluster_work {
     struct cluster_measures sum;   /* since prepare */

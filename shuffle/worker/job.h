@@ -1,4 +1,4 @@
-/* A job as every worker of it sees it, whatever its task does: its number, its settings and who takes part. Plain data,
+/* A job as every worker of it sees it, whatever its task does: its number, its settings and its nodes. Plain data,
  * owned by itself. */
 #ifndef MILLRACE_SHUFFLE_WORKER_JOB_H
 #define MILLRACE_SHUFFLE_WORKER_JOB_H

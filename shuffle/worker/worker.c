@@ -161,7 +161,7 @@ static uint64_t worker_wait_ns(struct shuffle_worker *worker, bool may_block, bo
         if (!shuffle_mailroom_sleep(worker->mailroom, worker->local))
             return 0;
     }
-    const uint64_t deadline_ns = worker->task ? worker->task->ops->deadline_ns(worker->task) : UINT64_MAX;
+    const uint64_t deadline_ns = worker->task ? shuffle_task_deadline_ns(worker->task) : UINT64_MAX;
     if (deadline_ns == UINT64_MAX)
         return NET_WAIT_FOREVER;
     const uint64_t now_ns = net_engine_now_ns(worker->engine);
@@ -184,12 +184,12 @@ bool shuffle_worker_turn(struct shuffle_worker *worker, const struct shuffle_bud
         if (worker->events[i].kind == NET_EVENT_WOKEN)
             woken = true;
         else if (worker->task)
-            worker->task->ops->event(worker->task, &worker->events[i]);
+            shuffle_task_event(worker->task, &worker->events[i]);
     }
     if (woken)
         worked |= worker_run_commands(worker);
     if (worker->task)
-        worked |= worker->task->ops->turn(worker->task, budget);
+        worked |= shuffle_task_turn(worker->task, budget);
     worker->worked = worked;
     return worked;
 }

@@ -8,32 +8,12 @@
 
 #include "net/engine/engine.h"
 #include "shuffle/frames/mailbox.h"
+#include "shuffle/worker/task.h"
 
 struct shuffle_worker;
 
-/* How much one turn may do of each thing. */
-struct shuffle_budget {
-    uint32_t events;      /* completions reaped */
-    uint32_t batches;     /* scanned */
-    uint32_t output_rows; /* produced by probes */
-};
-/* events 256, batches 16, output_rows 16384. */
+/* What a turn may do by default: events 256, batches 16, output_rows 16384. */
 extern const struct shuffle_budget shuffle_budget_default;
-
-/* A task as the worker sees it. */
-struct shuffle_task;
-struct shuffle_task_ops {
-    /* One completion. */
-    void (*event)(struct shuffle_task *task, const struct net_event *event);
-    /* One slice of work; true when something moved (the worker must not block yet). */
-    bool (*turn)(struct shuffle_task *task, const struct shuffle_budget *budget);
-    /* Earliest deadline it waits for (engine time), or UINT64_MAX. */
-    uint64_t (*deadline_ns)(const struct shuffle_task *task);
-};
-/* Every task's struct begins with this. */
-struct shuffle_task {
-    const struct shuffle_task_ops *ops;
-};
 
 /* A command runs on the worker's thread, in its turn. */
 typedef void shuffle_command_fn(struct shuffle_worker *worker, void *argument);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "join/task.h"
+#include "shuffle/worker/worker.h"
 
 enum { SIM_TURNS_MAX = 20 * 1000 * 1000 };
 
@@ -63,7 +64,7 @@ static void sim_report(void *context, uint32_t worker, int step, const struct ba
             of->cluster->fault_side = side;
         }
     }
-    if (step == JOIN_STEP_FAILED && of->cluster->out->status == BASE_OK) {
+    if (step == SHUFFLE_STEP_FAILED && of->cluster->out->status == BASE_OK) {
         of->cluster->out->status = error->status;
         of->cluster->out->error = *error;
     }
@@ -187,22 +188,22 @@ static enum base_status sim_open_task(struct sim_cluster *cluster, uint32_t w, s
     struct sim_worker *worker = &cluster->worker[w];
     const uint32_t per_node = cluster->job->workers_per_node;
     struct sim_node *node = &cluster->node[w / per_node];
+    const struct shuffle_task_config base = {.job = &cluster->placed,
+                                             .worker = w,
+                                             .local_first = w - w % per_node,
+                                             .local_count = per_node,
+                                             .engine = worker->engine,
+                                             .governor = node->governor,
+                                             .mailroom = node->mailroom,
+                                             .listener_fd = worker->listener_fd,
+                                             .key = cluster->key,
+                                             .report = sim_report,
+                                             .context = worker};
     const struct join_task_config config = {.plan = &cluster->plan,
-                                            .job = &cluster->placed,
-                                            .worker = w,
-                                            .local_first = w - w % per_node,
-                                            .local_count = per_node,
-                                            .engine = worker->engine,
-                                            .governor = node->governor,
-                                            .mailroom = node->mailroom,
-                                            .listener_fd = worker->listener_fd,
-                                            .key = cluster->key,
                                             .queue = {node->queue[0], node->queue[1]},
                                             .survey = {node->survey[0], node->survey[1]},
-                                            .surveys = {node->surveys[0], node->surveys[1]},
-                                            .report = sim_report,
-                                            .context = worker};
-    const enum base_status status = join_task_open(&config, &worker->task, error);
+                                            .surveys = {node->surveys[0], node->surveys[1]}};
+    const enum base_status status = join_task_open(&base, &config, &worker->task, error);
     if (status == BASE_OK)
         shuffle_worker_set_task(worker->worker, join_task_base(worker->task));
     return status;
@@ -244,10 +245,10 @@ static bool sim_halt(struct sim_cluster *cluster)
 
 /* Turns workers in random order with random budgets until `step` was reached by all, or by none when something failed.
  */
-static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
+static bool sim_run_until(struct sim_cluster *cluster, int step)
 {
     while (cluster->reached[step] < cluster->workers) {
-        if (step != JOIN_STEP_CLOSED && cluster->out->status != BASE_OK)
+        if (step != SHUFFLE_STEP_CLOSED && cluster->out->status != BASE_OK)
             return false;
         bool worked = false;
         for (uint32_t i = 0; i < cluster->workers; i++) {
@@ -264,11 +265,11 @@ static bool sim_run_until(struct sim_cluster *cluster, enum join_step step)
         if (cluster->reached[step] == cluster->workers)
             break;
         const bool halted = cluster->halted;
-        if (step != JOIN_STEP_CLOSED && sim_halt(cluster))
+        if (step != SHUFFLE_STEP_CLOSED && sim_halt(cluster))
             return false;
         worked |= cluster->halted != halted; /* workers have an order now that they have not seen */
         if ((!worked && !sim_pass_time(cluster)) || cluster->out->turns > SIM_TURNS_MAX) {
-            if (step != JOIN_STEP_CLOSED && cluster->out->status != BASE_OK)
+            if (step != SHUFFLE_STEP_CLOSED && cluster->out->status != BASE_OK)
                 return false;
             cluster->out->deadlock = true;
             return false;
@@ -333,7 +334,8 @@ static void sim_kill(struct sim_cluster *cluster)
         if (!shuffle_worker_turn(cluster->worker[base_random_below(&cluster->random, cluster->workers)].worker,
                                  &shuffle_budget_default, false))
             net_sim_advance(cluster->world, UINT64_MAX);
-    join_task_close(cluster->worker[base_random_below(&cluster->random, cluster->workers)].task, true);
+    shuffle_task_close(join_task_base(cluster->worker[base_random_below(&cluster->random, cluster->workers)].task),
+                       true);
 }
 
 static void sim_phases(struct sim_cluster *cluster)
@@ -342,8 +344,8 @@ static void sim_phases(struct sim_cluster *cluster)
     if (!sim_survey(cluster))
         return;
     for (uint32_t w = 0; w < cluster->workers; w++)
-        join_task_connect(cluster->worker[w].task);
-    if (!sim_run_until(cluster, JOIN_STEP_CONNECTED))
+        shuffle_task_connect(join_task_base(cluster->worker[w].task));
+    if (!sim_run_until(cluster, SHUFFLE_STEP_CONNECTED))
         return;
     sim_deal(cluster, false);
     for (uint32_t pass = 0; pass < passes; pass++) {
@@ -356,7 +358,7 @@ static void sim_phases(struct sim_cluster *cluster)
         }
         if (cluster->job->kill_worker && pass == passes - 1)
             sim_kill(cluster);
-        if (!sim_run_until(cluster, pass + 1 < passes ? JOIN_STEP_SEALED : JOIN_STEP_FINISHED))
+        if (!sim_run_until(cluster, pass + 1 < passes ? JOIN_STEP_SEALED : SHUFFLE_STEP_FINISHED))
             return;
     }
     for (uint32_t w = 0; w < cluster->workers; w++) {
@@ -379,16 +381,16 @@ static void sim_close_tasks(struct sim_cluster *cluster)
     const bool abort = cluster->out->status != BASE_OK || cluster->out->deadlock;
     for (uint32_t w = 0; w < cluster->workers; w++) {
         if (cluster->worker[w].task) {
-            join_task_close(cluster->worker[w].task, abort);
+            shuffle_task_close(join_task_base(cluster->worker[w].task), abort);
         } else {
             struct sim_node *node = &cluster->node[w / cluster->job->workers_per_node];
             if (node->mailroom)
                 shuffle_mailroom_leave(node->mailroom, w % cluster->job->workers_per_node);
-            cluster->reached[JOIN_STEP_CLOSED]++;
+            cluster->reached[SHUFFLE_STEP_CLOSED]++;
         }
     }
     const bool deadlock = cluster->out->deadlock;
-    if (!sim_run_until(cluster, JOIN_STEP_CLOSED))
+    if (!sim_run_until(cluster, SHUFFLE_STEP_CLOSED))
         cluster->out->leaked = true;
     cluster->out->deadlock |= deadlock;
 }
@@ -399,7 +401,8 @@ static void sim_free(struct sim_cluster *cluster)
         struct sim_worker *worker = &cluster->worker[w];
         if (worker->worker) {
             shuffle_worker_set_task(worker->worker, NULL);
-            join_task_free(worker->task);
+            if (worker->task)
+                shuffle_task_free(join_task_base(worker->task));
             shuffle_worker_close(worker->worker);
         }
         if (worker->engine)

@@ -13,6 +13,7 @@
 #include "cluster/bisect/task.h"
 #include "net/open.h"
 #include "shuffle/mesh/preamble.h"
+#include "shuffle/worker/worker.h"
 
 enum { JOB = 5, SELF = 1, PEER = 0, PAYLOAD = 1000 };
 
@@ -32,7 +33,7 @@ static struct rig {
     struct shuffle_worker *worker;
     struct bisect_task *task;
     int listener_fd, peer_fd;
-    uint32_t reached[JOIN_STEP_COUNT];
+    uint32_t reached[BISECT_STEP_MEASURED + 1];
     struct base_error error;
 } rig;
 
@@ -45,7 +46,7 @@ static void on_report(void *context, uint32_t worker, int step, const struct bas
         rig.error = *error;
 }
 
-static void await(enum join_step step)
+static void await(int step)
 {
     const uint64_t until_ns = base_clock_now_ns() + 60 * BASE_NS_PER_S;
     while (rig.reached[step] == 0) {
@@ -93,31 +94,31 @@ static int open_rig(void **state)
     rig.node[0] = (struct shuffle_node){.name = "n1", .first = 0, .count = 1};
     rig.node[1] = (struct shuffle_node){.name = "n2", .first = 1, .count = 1};
     rig.job = (struct shuffle_job){.id = JOB, .node_count = 2, .workers = 2, .node = rig.node, .address = rig.address};
-    const struct bisect_task_config task = {.job = &rig.job,
-                                            .worker = SELF,
-                                            .local_first = SELF,
-                                            .local_count = 1,
-                                            .engine = rig.engine,
-                                            .governor = rig.governor,
-                                            .listener_fd = rig.listener_fd,
-                                            .report = on_report};
+    const struct shuffle_task_config task = {.job = &rig.job,
+                                             .worker = SELF,
+                                             .local_first = SELF,
+                                             .local_count = 1,
+                                             .engine = rig.engine,
+                                             .governor = rig.governor,
+                                             .listener_fd = rig.listener_fd,
+                                             .report = on_report};
     assert_int_equal(bisect_task_open(&task, &rig.task, &error), BASE_OK);
     assert_int_equal(shuffle_worker_open(0, &rig.worker, &error), BASE_OK);
     shuffle_worker_set_engine(rig.worker, rig.engine);
     shuffle_worker_set_task(rig.worker, bisect_task_base(rig.task));
-    bisect_task_connect(rig.task);
+    shuffle_task_connect(bisect_task_base(rig.task));
     peer_connect();
-    await(JOIN_STEP_CONNECTED);
+    await(SHUFFLE_STEP_CONNECTED);
     return 0;
 }
 
 static int close_rig(void **state)
 {
     (void)state;
-    bisect_task_close(rig.task, true);
-    await(JOIN_STEP_CLOSED);
+    shuffle_task_close(bisect_task_base(rig.task), true);
+    await(SHUFFLE_STEP_CLOSED);
     shuffle_worker_set_task(rig.worker, NULL);
-    bisect_task_free(rig.task);
+    shuffle_task_free(bisect_task_base(rig.task));
     shuffle_worker_set_engine(rig.worker, NULL);
     shuffle_worker_close(rig.worker);
     net_engine_close(rig.engine);
@@ -149,7 +150,7 @@ static void peer_block(uint32_t step, uint32_t bytes, uint64_t position)
 
 static void expect_failure(const char *words)
 {
-    await(JOIN_STEP_FAILED);
+    await(SHUFFLE_STEP_FAILED);
     assert_int_equal(rig.error.status, BASE_FRAME_CORRUPT);
     assert_non_null(strstr(rig.error.text, "node n1"));
     if (!strstr(rig.error.text, words))
@@ -167,7 +168,7 @@ static void an_end_ends_a_step(void **state)
         begin(step, 50 * BASE_NS_PER_MS);
         if (step != 2)
             peer_block(step, 0, 0);
-        await(JOIN_STEP_MEASURED);
+        await(BISECT_STEP_MEASURED);
         struct bisect_share share;
         bisect_task_share(rig.task, &share);
         assert_int_equal(share.received_bytes, 0);
@@ -175,8 +176,8 @@ static void an_end_ends_a_step(void **state)
     }
     const struct cluster_measure last = {.last = true};
     bisect_task_measure(rig.task, &last);
-    await(JOIN_STEP_FINISHED);
-    assert_int_equal(rig.reached[JOIN_STEP_FAILED], 0);
+    await(SHUFFLE_STEP_FINISHED);
+    assert_int_equal(rig.reached[SHUFFLE_STEP_FAILED], 0);
 }
 
 static void payload_that_differs_is_seen(void **state)
@@ -204,7 +205,7 @@ static void nothing_comes_behind_an_end(void **state)
     peer_block(1, 0, 0);
     peer_block(1, 0, 0);
     const uint64_t until_ns = base_clock_now_ns() + 60 * BASE_NS_PER_S;
-    while (rig.reached[JOIN_STEP_FAILED] == 0 && base_clock_now_ns() < until_ns)
+    while (rig.reached[SHUFFLE_STEP_FAILED] == 0 && base_clock_now_ns() < until_ns)
         shuffle_worker_turn(rig.worker, &shuffle_budget_default, false);
     expect_failure("missing or come twice");
 }
@@ -245,7 +246,7 @@ static void a_peer_that_leaves_is_named(void **state)
             begin(1, BASE_NS_PER_S);
         }
         shutdown(rig.peer_fd, SHUT_RDWR);
-        await(JOIN_STEP_FAILED);
+        await(SHUFFLE_STEP_FAILED);
         assert_int_equal(rig.error.status, BASE_PEER_CLOSED);
         assert_non_null(strstr(rig.error.text, "n1"));
     }

@@ -219,7 +219,7 @@ static void say(struct rig *rig, uint32_t node, enum cluster_message_kind kind, 
     rig_node_say(rig, node, &message);
 }
 
-static void say_step(struct rig *rig, uint32_t node, enum join_step step_reached)
+static void say_step(struct rig *rig, uint32_t node, enum cluster_step_kind step_reached)
 {
     struct rig_node *self = &rig->node[node];
     uint64_t bytes[RIG_NODES_MAX] = {0};
@@ -228,7 +228,7 @@ static void say_step(struct rig *rig, uint32_t node, enum join_step step_reached
     message.kind = CLUSTER_MESSAGE_STEP;
     message.job = self->job;
     message.step.step = step_reached;
-    if (step_reached == JOIN_STEP_FINISHED) {
+    if (step_reached == CLUSTER_STEP_FINISHED) {
         message.step.has_report = true;
         message.step.node_count = self->number;
         message.step.sent_bytes = message.step.received_bytes = bytes;
@@ -290,7 +290,7 @@ static void take_morsels(struct rig *rig, uint32_t node, const struct cluster_le
         return;
     }
     self->finished = self->pass == 1;
-    say_step(rig, node, self->pass == 1 ? JOIN_STEP_FINISHED : JOIN_STEP_SEALED);
+    say_step(rig, node, self->pass == 1 ? CLUSTER_STEP_FINISHED : CLUSTER_STEP_SEALED);
 }
 
 static void on_resolve(struct rig *rig, uint32_t node, const struct cluster_message *message)
@@ -338,7 +338,7 @@ static void on_prepare(struct rig *rig, uint32_t node, const struct cluster_mess
     self->number = message->prepare.plan->job.node_count;
     self->pass = message->prepare.plan->join.sides == 1;
     assert_string_equal(message->prepare.plan->job.node[message->prepare.node].name, self->name);
-    say_step(rig, node, JOIN_STEP_OPENED);
+    say_step(rig, node, CLUSTER_STEP_OPENED);
 }
 
 /* Every flow brings RIG_FLOW_BYTES. */
@@ -347,7 +347,7 @@ static void on_measure(struct rig *rig, uint32_t node, const struct cluster_meas
     struct rig_node *self = &rig->node[node];
     assert_true(self->prepared && !self->finished);
     if (order->last) {
-        say_step(rig, node, JOIN_STEP_FINISHED);
+        say_step(rig, node, CLUSTER_STEP_FINISHED);
         return;
     }
     assert_int_equal(order->step, self->measured + 1);
@@ -408,7 +408,7 @@ static void on_release(struct rig *rig, uint32_t node, const struct cluster_mess
     memset(&closed, 0, sizeof closed);
     closed.kind = CLUSTER_MESSAGE_CLOSED;
     closed.job = message->job;
-    closed.step.step = JOIN_STEP_CLOSED;
+    closed.step.step = CLUSTER_STEP_CLOSED;
     if (self->job == message->job && self->prepared) {
         closed.step.has_report = true;
         closed.step.node_count = self->number;
@@ -453,7 +453,7 @@ static void node_hear(struct rig *rig, uint32_t node, const struct cluster_messa
         on_prepare(rig, node, message);
         break;
     case CLUSTER_MESSAGE_CONNECT:
-        say_step(rig, node, JOIN_STEP_CONNECTED);
+        say_step(rig, node, CLUSTER_STEP_CONNECTED);
         break;
     case CLUSTER_MESSAGE_START:
         assert_true(self->prepared);

@@ -135,7 +135,7 @@ static void say_fault(struct rig *rig, const struct rig_client *client, uint32_t
 static void say_halted(struct rig *rig, const struct rig_client *client, uint32_t node)
 {
     struct cluster_message halted = {
-        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = JOIN_STEP_HALTED}};
+        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = CLUSTER_STEP_HALTED}};
     rig_node_say(rig, node, &halted);
 }
 

@@ -182,7 +182,7 @@ static void a_cut_path_is_nothing_to_a_job_that_ends(void **state)
                                                : late[i] == CLUSTER_MESSAGE_PUBLISH ? CLUSTER_MESSAGE_PUBLISHED
                                                                                     : CLUSTER_MESSAGE_CLOSED,
                                        .job = client->job,
-                                       .step = {.step = JOIN_STEP_CLOSED}};
+                                       .step = {.step = CLUSTER_STEP_CLOSED}};
         rig->node[2].committed[client->job] = true;
         rig_node_say(rig, 2, &done);
         assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_OK);
@@ -209,7 +209,7 @@ static void late_messages_are_dropped(void **state)
     assert_false(client->reported);
     rig->node[2].mute[CLUSTER_MESSAGE_CONNECT] = false;
     struct cluster_message connected = {
-        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = JOIN_STEP_CONNECTED}};
+        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = CLUSTER_STEP_CONNECTED}};
     rig_node_say(rig, 2, &connected);
     assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_OK);
     rig_close(rig);
@@ -229,7 +229,7 @@ static void an_answer_out_of_turn_fails_the_job(void **state)
         wrong.kind = kinds[i];
         wrong.job = client->job;
         if (kinds[i] == CLUSTER_MESSAGE_STEP)
-            wrong.step.step = JOIN_STEP_SEALED;
+            wrong.step.step = CLUSTER_STEP_SEALED;
         char *path;
         struct base_error error;
         if (kinds[i] == CLUSTER_MESSAGE_RESOLVED) {

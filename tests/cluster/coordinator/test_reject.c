@@ -44,7 +44,7 @@ static void finish(struct rig *rig, const struct rig_client *client, uint32_t no
             snprintf(reject->reason, sizeof reject->reason, "no number on node %u", node + 1);
     }
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_STEP, .job = client->job};
-    message.step.step = JOIN_STEP_FINISHED;
+    message.step.step = CLUSTER_STEP_FINISHED;
     message.step.has_report = true;
     message.step.node_count = NODES;
     message.step.sent_bytes = message.step.received_bytes = bytes;

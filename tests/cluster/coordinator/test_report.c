@@ -111,7 +111,7 @@ static void spans_add_up_to_the_whole(void **state)
     struct rig_client *client = scene_stand_still(rig, CLUSTER_MESSAGE_CONNECT);
     rig_run(rig, 3 * BASE_NS_PER_S);
     const struct cluster_message connected = {
-        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = JOIN_STEP_CONNECTED}};
+        .kind = CLUSTER_MESSAGE_STEP, .job = client->job, .step = {.step = CLUSTER_STEP_CONNECTED}};
     rig_node_say(rig, 2, &connected);
     assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_OK);
     const struct cluster_report *report = &client->report.report;

@@ -94,7 +94,7 @@ static void prepare(void)
     cluster_plan_free(&plan);
 }
 
-static void expect_step(enum join_step step)
+static void expect_step(enum cluster_step_kind step)
 {
     const struct cluster_crew_event event = await();
     if (event.kind == CLUSTER_CREW_FAILED)
@@ -114,9 +114,9 @@ static void expect_no_engine(void)
 static void run_good_job(void)
 {
     prepare();
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     cluster_crew_release(crew, true);
-    expect_step(JOIN_STEP_CLOSED);
+    expect_step(CLUSTER_STEP_CLOSED);
 }
 
 static void jobs_fail_with_the_reason_until_there_is_an_engine(void **state)
@@ -128,7 +128,7 @@ static void jobs_fail_with_the_reason_until_there_is_an_engine(void **state)
         prepare();
         expect_no_engine();
         cluster_crew_release(crew, true); /* hears it, and lets go */
-        expect_step(JOIN_STEP_CLOSED);
+        expect_step(CLUSTER_STEP_CLOSED);
     }
     atomic_store(&refused, false);
     run_good_job();
@@ -143,7 +143,7 @@ static void it_tries_again_by_itself(void **state)
     prepare();
     expect_no_engine();
     cluster_crew_release(crew, true);
-    expect_step(JOIN_STEP_CLOSED);
+    expect_step(CLUSTER_STEP_CLOSED);
     const unsigned before = atomic_load(&tries);
     const uint64_t end_ns = base_clock_now_ns() + LIMIT_SECONDS * BASE_NS_PER_S;
     while (atomic_load(&tries) < before + 2 * WORKERS) {

@@ -27,7 +27,7 @@ static struct {
     uint32_t count;
     struct {
         enum cluster_message_kind kind;
-        enum join_step step;
+        enum cluster_step_kind step;
         uint64_t rows, rows_scanned;
         struct base_error error;
     } heard[HEARD_MAX];
@@ -109,7 +109,7 @@ static void order_simple(enum cluster_message_kind kind)
     order(&message);
 }
 
-static void expect_step(enum join_step step)
+static void expect_step(enum cluster_step_kind step)
 {
     const uint32_t at = await();
     assert_int_equal(agent.heard[at].kind, CLUSTER_MESSAGE_STEP);
@@ -177,9 +177,9 @@ static void begin_measurement(void)
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_PREPARE, .prepare = {.plan = &plan}};
     order(&message);
     cluster_plan_free(&plan);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
-    expect_step(JOIN_STEP_CONNECTED);
+    expect_step(CLUSTER_STEP_CONNECTED);
 }
 
 static void measure(uint32_t step)
@@ -213,11 +213,11 @@ static void release(bool abort)
 static void run_good_job_with(const struct shuffle_settings *settings)
 {
     begin(settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
-    expect_step(JOIN_STEP_CONNECTED);
+    expect_step(CLUSTER_STEP_CONNECTED);
     start(0);
-    expect_step(JOIN_STEP_FINISHED);
+    expect_step(CLUSTER_STEP_FINISHED);
     assert_int_equal(agent.heard[agent.count - 1].rows, 1000);
     release(false);
     assert_int_equal(agent.heard[agent.count - 1].rows_scanned, 1000); /* the last word says it again */
@@ -250,10 +250,10 @@ static void test_orders_out_of_turn(void **state)
         assert_true(node_job_idle(&agent.job));
     }
     begin(&settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
     order_simple(CLUSTER_MESSAGE_CONNECT);
-    expect_step(JOIN_STEP_CONNECTED);
+    expect_step(CLUSTER_STEP_CONNECTED);
     start(1); /* a shuffle has one pass */
     expect_failed(BASE_PROTOCOL);
     release(true);
@@ -267,7 +267,7 @@ static void test_orders_out_of_turn(void **state)
     run_good_job();
 
     begin(&settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     struct cluster_message survey = {.kind = CLUSTER_MESSAGE_SURVEY};
     survey.survey.lend[0].end = survey.survey.lend[1].end = true;
     order(&survey); /* of a job without one */
@@ -297,9 +297,9 @@ static void test_flood_of_morsels(void **state)
     (void)state;
     const struct shuffle_settings settings = {0};
     begin(&settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     order_simple(CLUSTER_MESSAGE_CONNECT);
-    expect_step(JOIN_STEP_CONNECTED);
+    expect_step(CLUSTER_STEP_CONNECTED);
     struct cluster_message start = {.kind = CLUSTER_MESSAGE_START};
     order(&start);
     struct shuffle_morsel morsel = {.end = 1};
@@ -349,10 +349,10 @@ static void test_cause_while_aborting(void **state)
     (void)state;
     const struct shuffle_settings settings = {0};
     begin(&settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     struct cluster_message abort = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
     order(&abort);
-    struct cluster_crew_event event = {.kind = CLUSTER_CREW_FAILED, .step = JOIN_STEP_FAILED};
+    struct cluster_crew_event event = {.kind = CLUSTER_CREW_FAILED, .step = CLUSTER_STEP_FAILED};
     base_error_set(&event.error, BASE_PARSE, "f.csv:2: no number");
     node_job_crew_event(&agent.job, &event);
     expect_failed(BASE_PARSE);
@@ -380,7 +380,7 @@ static void test_look_abandoned(void **state)
         assert_true(node_job_idle(&agent.job));
     }
     begin(&settings);
-    expect_step(JOIN_STEP_OPENED);
+    expect_step(CLUSTER_STEP_OPENED);
     struct cluster_message release = {.kind = CLUSTER_MESSAGE_RELEASE, .release = {.abort = true}};
     order(&release);
     assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_CLOSED);

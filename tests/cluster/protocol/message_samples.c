@@ -159,7 +159,7 @@ static struct cluster_schedule_node sample_schedule_node = {"n1", 2, {"eth0", UI
 
 static void sample_step(struct cluster_step *step)
 {
-    step->step = JOIN_STEP_FINISHED;
+    step->step = CLUSTER_STEP_FINISHED;
     step->has_report = true;
     sample_measures(&step->report.sum, 300);
     step->node_count = 2;
