@@ -16,8 +16,10 @@
 /* JSON has times in seconds; all else as it is. */
 enum base_unit { BASE_UNIT_COUNT, BASE_UNIT_ROWS, BASE_UNIT_BYTES, BASE_UNIT_NS };
 
-/* How two shares become one. MIN: the smallest that is not 0, for times; NONE: it means nothing beyond its own node. */
-enum base_fold { BASE_FOLD_SUM, BASE_FOLD_MAX, BASE_FOLD_MIN, BASE_FOLD_NONE };
+/* How two shares become one. SUM_KNOWN: BASE_MEASURE_UNKNOWN when one of them is, which JSON has as null; MIN: the
+ * smallest that is not 0; NONE: it means nothing beyond its own node. */
+enum base_fold { BASE_FOLD_SUM, BASE_FOLD_SUM_KNOWN, BASE_FOLD_MAX, BASE_FOLD_MIN, BASE_FOLD_NONE };
+#define BASE_MEASURE_UNKNOWN UINT64_MAX
 
 /* In which JSON objects it is: of the job, of every node. */
 enum base_shown { BASE_SHOWN_NEVER = 0, BASE_SHOWN_JOB = 1, BASE_SHOWN_NODE = 2, BASE_SHOWN_BOTH = 3 };
@@ -41,5 +43,10 @@ struct base_measure {
 
 /* Total and share, folded. */
 uint64_t base_fold(enum base_fold fold, uint64_t total, uint64_t share);
+
+/* Adds a worker's share to its node's, a node's (or another whole: a step's) to the total: structs that the list of
+ * `count` measures describes. */
+void base_measures_add_worker(const struct base_measure *list, uint32_t count, void *node, const void *worker);
+void base_measures_add_node(const struct base_measure *list, uint32_t count, void *total, const void *node);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "cluster/bisect/measure.h"
 
 enum {
     CLUSTER_BISECT_WINDOWS_MAX = 1024,
@@ -54,7 +55,7 @@ struct cluster_bisect_rack {
 };
 
 struct cluster_bisect_request {
-    uint64_t duration_ns; /* of each step; 0: a second */
+    uint64_t duration_ns; /* of each step */
     enum cluster_bisect_cuts cuts;
     uint32_t cut_count; /* COUNT */
     uint32_t streams;   /* connections that a flow uses; 0: one per worker */
@@ -116,15 +117,10 @@ struct cluster_measured {
     uint32_t receive_count; /* as ordered, in the same order */
     uint64_t *bytes;        /* payload received from each in the measured time */
     uint32_t window_count;
-    uint64_t *window;                    /* the same, by window, over all of them */
-    uint64_t received_bytes;             /* all payload of the step, warm-up and tail included */
-    uint64_t sent_bytes;                 /* as the senders counted it */
-    uint64_t verified_bytes;             /* of received_bytes: compared with what was sent */
-    uint64_t retransmits;                /* segments sent again in this step; UINT64_MAX: the kernel does not tell */
-    uint64_t cpu_user_ns, cpu_system_ns; /* of the workers */
-    uint32_t host_busy_permille;         /* of all processors of the node's machine, whoever kept them busy */
+    uint64_t *window;            /* the same, by window, over all of them */
+    uint32_t host_busy_permille; /* of all processors of the node's machine, whoever kept them busy */
     uint32_t host_processors;
-    uint32_t mtu, segment_bytes; /* the smallest of its connections; segment: payload of a full one. 0: unknown */
+    struct cluster_bisect_measures sum;
 };
 
 /* How long the warm-up of a step is. */

@@ -81,7 +81,7 @@ struct bisect_task {
     uint32_t sends_left, receives_left;
     uint32_t window_count;
     uint64_t *window, *node_bytes;
-    uint64_t verified_bytes;
+    struct cluster_bisect_measures sum; /* but for what its peers count */
 };
 
 static uint64_t now_ns(const struct bisect_task *task)
@@ -222,7 +222,7 @@ static enum base_status raw_received(void *context, uint32_t worker, const uint8
             if (peer->pieces++ % VERIFY_EVERY == 0) {
                 if (!pattern_equal(task, worker, peer->received_bytes, data, part))
                     return stream_error(task, worker, "payload differs", error);
-                task->verified_bytes += part;
+                task->sum.verified_bytes += part;
             }
             count_payload(task, peer, part);
             peer->received_bytes += part;
@@ -296,7 +296,7 @@ static void step_begin(struct bisect_task *task)
     base_state_enter(&task->base.state, TASK_MEASURING);
     task->step = order->step;
     task->start_ns = now_ns(task);
-    task->verified_bytes = 0;
+    task->sum = (struct cluster_bisect_measures){0};
     task->sends_left = task->receives_left = 0;
     memset(task->node_bytes, 0, task->base.config.job->node_count * sizeof *task->node_bytes);
     for (uint32_t i = 0; i < workers; i++) {
@@ -446,14 +446,12 @@ void bisect_task_measure(struct bisect_task *task, const struct cluster_measure 
 
 void bisect_task_share(const struct bisect_task *task, struct bisect_share *share)
 {
-    *share = (struct bisect_share){.node_bytes = task->node_bytes,
-                                   .window = task->window,
-                                   .window_count = task->window_count,
-                                   .verified_bytes = task->verified_bytes};
+    *share = (struct bisect_share){
+        .node_bytes = task->node_bytes, .window = task->window, .window_count = task->window_count, .sum = task->sum};
     for (uint32_t i = 0; i < task->base.config.job->workers; i++) {
         const struct bisect_peer *peer = &task->peer[i];
-        share->sent_bytes += peer->sent_bytes;
+        share->sum.sent_bytes += peer->sent_bytes;
         if (peer->expected)
-            share->received_bytes += peer->received_bytes;
+            share->sum.received_bytes += peer->received_bytes;
     }
 }

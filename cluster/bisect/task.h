@@ -22,7 +22,7 @@ struct bisect_share {
     const uint64_t *node_bytes; /* per node of the plan: received from it in the measured time */
     const uint64_t *window;     /* the same by window, over all nodes */
     uint32_t window_count;
-    uint64_t received_bytes, sent_bytes, verified_bytes; /* of the whole step */
+    struct cluster_bisect_measures sum;
 };
 
 enum base_status bisect_task_open(const struct shuffle_task_config *base, struct bisect_task **task,

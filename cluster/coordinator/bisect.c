@@ -184,11 +184,6 @@ void coordinator_bisect_tell(struct cluster_coordinator *c, uint32_t node)
         c->broken = true;
 }
 
-static uint32_t bisect_smaller(uint32_t known, uint32_t value)
-{
-    return known == 0 || (value != 0 && value < known) ? value : known;
-}
-
 enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32_t node,
                                              const struct cluster_measured *measured, struct base_error *error)
 {
@@ -207,20 +202,11 @@ enum base_status coordinator_bisect_measured(struct coordinator_job *job, uint32
                               next);
     for (uint32_t i = 0; i < sum->window_count; i++)
         sum->window[i] += measured->window[i];
-    sum->received_bytes += measured->received_bytes;
-    sum->verified_bytes += measured->verified_bytes;
-    sum->cpu_user_ns += measured->cpu_user_ns;
-    sum->cpu_system_ns += measured->cpu_system_ns;
-    if (measured->retransmits == UINT64_MAX || sum->retransmits == UINT64_MAX)
-        sum->retransmits = UINT64_MAX;
-    else
-        sum->retransmits += measured->retransmits;
+    cluster_bisect_measures_add_node(&sum->sum, &measured->sum);
     if (measured->host_busy_permille > sum->host_busy_permille) {
         sum->host_busy_permille = measured->host_busy_permille;
         sum->host_processors = measured->host_processors;
     }
-    sum->mtu = bisect_smaller(sum->mtu, measured->mtu);
-    sum->segment_bytes = bisect_smaller(sum->segment_bytes, measured->segment_bytes);
     return BASE_OK;
 }
 

@@ -28,11 +28,9 @@ void crew_bisect_collect(struct crew_member *member)
     BASE_ASSERT(share.window_count == sum->window_count);
     for (uint32_t i = 0; i < sum->window_count; i++)
         sum->window[i] += share.window[i];
-    sum->received_bytes += share.received_bytes;
-    sum->sent_bytes += share.sent_bytes;
-    sum->verified_bytes += share.verified_bytes;
-    sum->cpu_user_ns += user_ns - member->step_user_ns;
-    sum->cpu_system_ns += system_ns - member->step_system_ns;
+    share.sum.cpu_user_ns += user_ns - member->step_user_ns;
+    share.sum.cpu_system_ns += system_ns - member->step_system_ns;
+    cluster_bisect_measures_add_worker(&sum->sum, &share.sum);
     pthread_mutex_unlock(&crew->lock);
 }
 

@@ -35,13 +35,14 @@ void node_job_say_measured(struct node_job *job)
     struct cluster_path_sum after;
     const bool known = look_at_paths(job, &after);
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASURED, .measured = *cluster_crew_measured(job->crew)};
-    message.measured.retransmits = known ? counted_since(job->before.retransmits, after.retransmits) : UINT64_MAX;
+    struct cluster_bisect_measures *sum = &message.measured.sum;
+    sum->retransmits = known ? counted_since(job->before.retransmits, after.retransmits) : BASE_MEASURE_UNKNOWN;
+    sum->mtu = after.mtu;
+    sum->segment_bytes = after.segment_bytes;
     struct cluster_host_time host;
     cluster_host_time(&host);
     message.measured.host_busy_permille = cluster_host_busy_permille(&job->host_before, &host);
     message.measured.host_processors = host.processors;
-    message.measured.mtu = after.mtu;
-    message.measured.segment_bytes = after.segment_bytes;
     node_job_say(job, &message);
 }
 

@@ -131,14 +131,8 @@ Wire__Measured *wire_put_measured(struct wire_scratch *scratch, const struct clu
     wire->bytes = measured->bytes;
     wire->n_window = measured->window_count;
     wire->window = measured->window;
-    wire->received_bytes = measured->received_bytes;
-    wire->sent_bytes = measured->sent_bytes;
-    wire->verified_bytes = measured->verified_bytes;
-    wire->retransmits = measured->retransmits;
-    wire->cpu_user_ns = measured->cpu_user_ns;
-    wire->cpu_system_ns = measured->cpu_system_ns;
-    wire->mtu = measured->mtu;
-    wire->segment_bytes = measured->segment_bytes;
+    wire->measure = wire_put_measures(scratch, &measured->sum, CLUSTER_BISECT_MEASURES);
+    wire->n_measure = wire->measure ? CLUSTER_BISECT_MEASURES : 0;
     wire->host_busy_permille = measured->host_busy_permille;
     wire->host_processors = measured->host_processors;
     return wire;
@@ -161,14 +155,7 @@ void wire_get_measured(struct wire_reader *reader, const Wire__Measured *wire, s
         get_numbers(reader, "flows", wire->bytes, wire->n_bytes, CLUSTER_NODES_MAX, &measured->receive_count);
     measured->window = get_numbers(reader, "windows", wire->window, wire->n_window, CLUSTER_BISECT_WINDOWS_MAX,
                                    &measured->window_count);
-    measured->received_bytes = wire->received_bytes;
-    measured->sent_bytes = wire->sent_bytes;
-    measured->verified_bytes = wire->verified_bytes;
-    measured->retransmits = wire->retransmits;
-    measured->cpu_user_ns = wire->cpu_user_ns;
-    measured->cpu_system_ns = wire->cpu_system_ns;
-    measured->mtu = wire->mtu;
-    measured->segment_bytes = wire->segment_bytes;
+    wire_get_measures(reader, wire->measure, wire->n_measure, &measured->sum, CLUSTER_BISECT_MEASURES);
     measured->host_busy_permille = wire->host_busy_permille;
     measured->host_processors = wire->host_processors;
 }
@@ -237,13 +224,8 @@ Wire__Measurement *wire_put_measurement(struct wire_scratch *scratch, const stru
     }
     wire->n_window = measurement->window_count;
     wire->window = measurement->window;
-    wire->received_bytes = measurement->received_bytes;
-    wire->verified_bytes = measurement->verified_bytes;
-    wire->retransmits = measurement->retransmits;
-    wire->cpu_user_ns = measurement->cpu_user_ns;
-    wire->cpu_system_ns = measurement->cpu_system_ns;
-    wire->mtu = measurement->mtu;
-    wire->segment_bytes = measurement->segment_bytes;
+    wire->measure = wire_put_measures(scratch, &measurement->sum, CLUSTER_BISECT_MEASURES);
+    wire->n_measure = wire->measure ? CLUSTER_BISECT_MEASURES : 0;
     wire->host_busy_permille = measurement->host_busy_permille;
     wire->host_processors = measurement->host_processors;
     return wire;
@@ -281,13 +263,7 @@ void wire_get_measurement(struct wire_reader *reader, const Wire__Measurement *w
     get_flows(reader, wire, measurement);
     measurement->window = get_numbers(reader, "windows", wire->window, wire->n_window, CLUSTER_BISECT_WINDOWS_MAX,
                                       &measurement->window_count);
-    measurement->received_bytes = wire->received_bytes;
-    measurement->verified_bytes = wire->verified_bytes;
-    measurement->retransmits = wire->retransmits;
-    measurement->cpu_user_ns = wire->cpu_user_ns;
-    measurement->cpu_system_ns = wire->cpu_system_ns;
-    measurement->mtu = wire->mtu;
-    measurement->segment_bytes = wire->segment_bytes;
+    wire_get_measures(reader, wire->measure, wire->n_measure, &measurement->sum, CLUSTER_BISECT_MEASURES);
     measurement->host_busy_permille = wire->host_busy_permille;
     measurement->host_processors = wire->host_processors;
 }

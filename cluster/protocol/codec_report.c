@@ -30,25 +30,6 @@ void wire_get_error(struct wire_reader *reader, const Wire__Error *wire, struct 
     free(text);
 }
 
-static uint64_t *wire_put_measures(struct wire_scratch *scratch, const struct cluster_measures *measures)
-{
-    uint64_t *values = wire_take(scratch, CLUSTER_MEASURES, sizeof *values);
-    for (uint32_t i = 0; values && i < CLUSTER_MEASURES; i++)
-        values[i] = cluster_measure_get(measures, i);
-    return values;
-}
-
-static void get_measures(struct wire_reader *reader, const uint64_t *values, size_t count,
-                         struct cluster_measures *measures)
-{
-    if (count != CLUSTER_MEASURES) {
-        wire_refuse(reader, BASE_PROTOCOL, "%zu measures, expected %d", count, CLUSTER_MEASURES);
-        return;
-    }
-    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++)
-        cluster_measure_set(measures, i, values[i]);
-}
-
 static Wire__SocketFacts *put_facts(struct wire_scratch *scratch, const struct net_socket_facts *facts)
 {
     if (!facts->known)
@@ -116,7 +97,7 @@ Wire__Step *wire_put_step(struct wire_scratch *scratch, const struct cluster_ste
     wire->right = wire_put_rejects(scratch, step->rejects[1]);
     if (!step->has_report)
         return wire;
-    wire->measure = wire_put_measures(scratch, &step->report.sum);
+    wire->measure = wire_put_measures(scratch, &step->report.sum, CLUSTER_MEASURES);
     wire->n_measure = CLUSTER_MEASURES;
     wire->sent_bytes = step->sent_bytes;
     wire->received_bytes = step->received_bytes;
@@ -142,7 +123,7 @@ void wire_get_step(struct wire_reader *reader, const Wire__Step *wire, struct cl
                     wire->n_received_bytes);
         return;
     }
-    get_measures(reader, wire->measure, wire->n_measure, &step->report.sum);
+    wire_get_measures(reader, wire->measure, wire->n_measure, &step->report.sum, CLUSTER_MEASURES);
     step->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     step->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     step->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);
@@ -170,7 +151,7 @@ static Wire__NodeReport **put_node_reports(struct wire_scratch *scratch, const s
         item[i].engine_decision = wire_bytes(report->node[i].engine_decision);
         item[i].workers = report->node[i].workers;
         item[i].memory_bytes = report->node[i].memory_bytes;
-        item[i].measure = wire_put_measures(scratch, &report->node[i].sum);
+        item[i].measure = wire_put_measures(scratch, &report->node[i].sum, CLUSTER_MEASURES);
         item[i].n_measure = CLUSTER_MEASURES;
         item[i].socket = put_facts(scratch, &report->node[i].facts);
         list[i] = &item[i];
@@ -191,7 +172,7 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->build_side = report->build_side;
     wire->seconds = report->seconds;
     wire->workers = report->workers;
-    wire->measure = wire_put_measures(scratch, &report->sum);
+    wire->measure = wire_put_measures(scratch, &report->sum, CLUSTER_MEASURES);
     wire->n_measure = CLUSTER_MEASURES;
     size_t i = 0;
 #define X(name) spans[i++] = report->spans.name##_seconds;
@@ -224,7 +205,8 @@ static void get_node_reports(struct wire_reader *reader, const Wire__Report *wir
             wire_text(reader, "a node's decision", wire->node[i]->engine_decision, CLUSTER_TEXT_BYTES_MAX);
         report->node[i].workers = wire->node[i]->workers;
         report->node[i].memory_bytes = wire->node[i]->memory_bytes;
-        get_measures(reader, wire->node[i]->measure, wire->node[i]->n_measure, &report->node[i].sum);
+        wire_get_measures(reader, wire->node[i]->measure, wire->node[i]->n_measure, &report->node[i].sum,
+                          CLUSTER_MEASURES);
         get_facts(reader, wire->node[i]->socket, &report->node[i].facts);
     }
     const size_t links = (size_t)report->node_count * report->node_count;
@@ -243,7 +225,7 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
     report->build_side = wire_below(reader, "build side", wire->build_side, 2);
     report->seconds = wire->seconds;
     report->workers = wire->workers;
-    get_measures(reader, wire->measure, wire->n_measure, &report->sum);
+    wire_get_measures(reader, wire->measure, wire->n_measure, &report->sum, CLUSTER_MEASURES);
     report->engine = wire_text(reader, "engine", wire->engine, CLUSTER_NAME_BYTES_MAX);
     report->features = wire_text(reader, "features", wire->features, CLUSTER_TEXT_BYTES_MAX);
     report->engine_reason = wire_text(reader, "engine's reason", wire->engine_reason, CLUSTER_TEXT_BYTES_MAX);

@@ -134,3 +134,21 @@ bool wire_there(struct wire_reader *reader, const char *what, const void *messag
         wire_refuse(reader, BASE_PROTOCOL, "%s is missing", what);
     return !reader->failed;
 }
+
+/* Such a struct is an array of uint64_t. */
+uint64_t *wire_put_measures(struct wire_scratch *scratch, const void *measures, uint32_t count)
+{
+    uint64_t *values = wire_take(scratch, count, sizeof *values);
+    if (values)
+        memcpy(values, measures, count * sizeof *values);
+    return values;
+}
+
+void wire_get_measures(struct wire_reader *reader, const uint64_t *values, size_t value_count, void *measures,
+                       uint32_t count)
+{
+    if (value_count != count)
+        wire_refuse(reader, BASE_PROTOCOL, "%zu measures, expected %u", value_count, count);
+    else
+        memcpy(measures, values, count * sizeof *values);
+}

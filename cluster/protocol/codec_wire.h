@@ -63,9 +63,9 @@ void wire_refuse(struct wire_reader *reader, enum base_status status, const char
     __attribute__((format(printf, 3, 4)));
 /* Text without NUL of at most max bytes, as a malloc'ed string; absent is "". */
 char *wire_text(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
-/* As above, but absent is NULL. */
 /* What a job's files are called after: letters, digits and hyphens, so that it leads nowhere else. */
 char *wire_files(struct wire_reader *reader, struct ProtobufCBinaryData data);
+/* Like wire_text, but absent is NULL. */
 char *wire_text_or_null(struct wire_reader *reader, const char *what, struct ProtobufCBinaryData data, size_t max);
 /* An enumeration or number below limit; else complains and gives 0. */
 uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value, uint64_t limit);
@@ -73,6 +73,11 @@ uint32_t wire_below(struct wire_reader *reader, const char *what, uint64_t value
 void *wire_array(struct wire_reader *reader, const char *what, size_t count, size_t max, size_t bytes);
 /* Complains unless a submessage is there. */
 bool wire_there(struct wire_reader *reader, const char *what, const void *message);
+
+/* Structs of `count` measures (base/measure.h); get complains about another number of them. */
+uint64_t *wire_put_measures(struct wire_scratch *scratch, const void *measures, uint32_t count);
+void wire_get_measures(struct wire_reader *reader, const uint64_t *values, size_t value_count, void *measures,
+                       uint32_t count);
 
 /* codec_bisect.c */
 struct Wire__BisectRequest *wire_put_bisect_request(struct wire_scratch *scratch,

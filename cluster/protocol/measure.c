@@ -27,15 +27,10 @@ void cluster_measure_set(struct cluster_measures *measures, uint32_t index, uint
 
 void cluster_measures_add_worker(struct cluster_measures *node, const struct cluster_measures *worker)
 {
-    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++)
-        cluster_measure_set(
-            node, i,
-            base_fold(measures_list[i].over_workers, cluster_measure_get(node, i), cluster_measure_get(worker, i)));
+    base_measures_add_worker(measures_list, CLUSTER_MEASURES, node, worker);
 }
 
 void cluster_measures_add_node(struct cluster_measures *job, const struct cluster_measures *node)
 {
-    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++)
-        cluster_measure_set(
-            job, i, base_fold(measures_list[i].over_nodes, cluster_measure_get(job, i), cluster_measure_get(node, i)));
+    base_measures_add_node(measures_list, CLUSTER_MEASURES, job, node);
 }

@@ -416,12 +416,9 @@ struct cluster_measurement {
     struct cluster_flow *flow;
     uint64_t *flow_bytes; /* payload received in the measured time */
     uint32_t window_count;
-    uint64_t *window;                        /* the same by window, over all flows */
-    uint64_t received_bytes, verified_bytes; /* of the whole step */
-    uint64_t retransmits;                    /* UINT64_MAX: some node's kernel does not tell */
-    uint64_t cpu_user_ns, cpu_system_ns;
+    uint64_t *window;                             /* the same by window, over all flows */
     uint32_t host_busy_permille, host_processors; /* of the machine that was busiest */
-    uint32_t mtu, segment_bytes;                  /* the smallest; 0: unknown */
+    struct cluster_bisect_measures sum;
 };
 
 struct cluster_message {

@@ -25,9 +25,11 @@ static void put_rate(struct json_out *out, json_t *object, const char *key, doub
     json_out_put(out, object, key, make_rate(bits_per_second));
 }
 
-static void put_null_or_count(struct json_out *out, json_t *object, const char *key, double value)
+/* What was counted in a step, or in all. */
+static void put_counted(struct json_out *out, json_t *object, const struct cluster_bisect_measures *sum)
 {
-    json_out_put(out, object, key, value < 0 ? json_null() : json_integer((json_int_t)value));
+    json_out_put_measures(out, object, cluster_bisect_measure, CLUSTER_BISECT_MEASURES, sum, BASE_SHOWN_JOB);
+    json_out_put_per_gib(out, object, cluster_bisect_measure, CLUSTER_BISECT_MEASURES, sum, sum->received_bytes);
 }
 
 static json_t *make_name(const struct bisect_summary *summary, uint32_t node)
@@ -57,14 +59,10 @@ static json_t *make_windows(struct json_out *out, const struct bisect_run *run, 
 static void put_measured(struct json_out *out, json_t *object, const struct bisect_run *run,
                          const struct cluster_measurement *told)
 {
-    const struct bisect_cost cost = bisect_cost(told);
     put_rate(out, object, "gbit_per_second", bisect_rate(run, told));
     put_rate(out, object, "worst_window_gbit_per_second", bisect_rate_worst(run, told));
     json_out_put(out, object, "windows_gbit_per_second", make_windows(out, run, told));
-    json_out_put_count(out, object, "bytes", told->received_bytes);
-    json_out_put_count(out, object, "verified_bytes", told->verified_bytes);
-    put_null_or_count(out, object, "retransmits", cost.retransmits);
-    bisect_put_known(out, object, "cpu_s_per_gib", cost.cpu_seconds_per_gib);
+    put_counted(out, object, &told->sum);
     json_out_put_real(out, object, "host_busy_share", told->host_busy_permille / 1000.0);
     json_out_put_bool(out, object, "processor_bound", bisect_processor_bound(run, told));
 }
@@ -256,10 +254,7 @@ static void put_run(struct json_out *out, json_t *object, const struct bisect_su
     json_out_put(out, object, "slowest", make_slowest(out, summary));
     json_out_put(out, object, "measurements", make_measurements(out, summary));
     json_out_put_real(out, object, "seconds", report->seconds);
-    json_out_put_count(out, object, "bytes", summary->bytes);
-    json_out_put_count(out, object, "verified_bytes", summary->verified_bytes);
-    put_null_or_count(out, object, "retransmits", summary->cost.retransmits);
-    bisect_put_known(out, object, "cpu_s_per_gib", summary->cost.cpu_seconds_per_gib);
+    put_counted(out, object, &summary->sum);
     json_out_put_bool(out, object, "verified", summary->verified);
     json_out_put_text(out, object, "verdict", summary->verdict);
 }
@@ -275,8 +270,9 @@ static json_t *make_settings(struct json_out *out, const struct bisect_report *r
     json_out_put_real(out, object, "expected_seconds", (double)schedule->expected_ns / 1e9);
     json_out_put(out, object, "streams", report->streams ? json_integer(report->streams) : json_null());
     json_out_put(out, object, "link_rate", report->link_rate ? json_out_text(report->link_rate) : json_null());
-    json_out_put(out, object, "mtu", first->mtu ? json_integer(first->mtu) : json_null());
-    json_out_put(out, object, "segment_bytes", first->segment_bytes ? json_integer(first->segment_bytes) : json_null());
+    json_out_put(out, object, "mtu", first->sum.mtu ? json_integer((json_int_t)first->sum.mtu) : json_null());
+    json_out_put(out, object, "segment_bytes",
+                 first->sum.segment_bytes ? json_integer((json_int_t)first->sum.segment_bytes) : json_null());
     bisect_put_known(out, object, "payload_share", first->share > 0 ? first->share : BISECT_UNKNOWN);
     return object;
 }
@@ -290,7 +286,6 @@ char *bisect_report_json(const struct bisect_report *report)
                                                   .median = BISECT_UNKNOWN,
                                                   .pair_median = BISECT_UNKNOWN,
                                                   .slow_link = BISECT_UNKNOWN,
-                                                  .cost = {.cpu_seconds_per_gib = BISECT_UNKNOWN},
                                                   .verdict = "Nothing was measured."};
     struct json_out out = {0};
     json_t *object = json_object(), *runs = json_array();

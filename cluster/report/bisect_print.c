@@ -1,4 +1,5 @@
 /* A measurement of the network, for people: every number with what it means. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "cluster/report/bisect_report.h"
@@ -90,15 +91,15 @@ static void print_cut(const struct bisect_summary *summary, const struct bisect_
     char half[2][200], a[BISECT_RATE_BYTES], b[BISECT_RATE_BYTES];
     bisect_half_words(summary->run, cut->from, 0, half[0], sizeof half[0]);
     bisect_half_words(summary->run, cut->from, 1, half[1], sizeof half[1]);
-    const struct bisect_cost cost = bisect_cost(cut->from);
+    const uint64_t retransmits = cut->from->sum.retransmits;
     fprintf(to, "  {%s} | {%s}  %s (worst %.0f ms: %s", half[0], half[1], print_rate(cut->rate, a), window_ms(summary),
             print_rate(cut->worst, b));
     if (cut->from->origin != CLUSTER_BISECT_ORIGIN_EVERY)
         fprintf(to, "; by %s", cluster_bisect_origin_word(cut->from->origin));
     if (cut->ideal > 0)
         fprintf(to, "; %.1f %% of ideal", 100 * cut->rate / cut->ideal);
-    if (cost.retransmits >= 0)
-        fprintf(to, "; %.0f retransmits", cost.retransmits);
+    if (retransmits != BASE_MEASURE_UNKNOWN)
+        fprintf(to, "; %" PRIu64 " retransmits", retransmits);
     fprintf(to, ")\n");
 }
 
@@ -119,8 +120,9 @@ static void print_cuts(const struct bisect_summary *summary, FILE *to)
     fprintf(to, "median of the cuts\n  %s\n", print_rate(summary->median, text));
     fprintf(to, "ideal of the smallest: twice the smaller sum of a half's link rates, times what of it is payload\n  ");
     if (least->ideal > 0)
-        fprintf(to, "%s, of %s on the links, times %u/%u at MTU %u\n", print_rate(least->ideal, text),
-                print_rate(least->links, links), summary->segment_bytes, summary->mtu + 14, summary->mtu);
+        fprintf(to, "%s, of %s on the links, times %" PRIu64 "/%" PRIu64 " at MTU %" PRIu64 "\n",
+                print_rate(least->ideal, text), print_rate(least->links, links), summary->sum.segment_bytes,
+                summary->sum.mtu + 14, summary->sum.mtu);
     else
         fprintf(to, "unknown: the cards do not say their rate; --link-rate=RATE says it\n");
 }
@@ -146,13 +148,15 @@ static void bisect_print_slowest(const struct bisect_summary *summary, FILE *to)
 
 static void bisect_print_cost(const struct bisect_summary *summary, FILE *to)
 {
-    fprintf(to, "cost          %.2f GiB moved", summary->cost.gib);
-    if (summary->cost.cpu_seconds_per_gib >= 0)
-        fprintf(to, ", %.3f CPU seconds per GiB (all workers, user and system)", summary->cost.cpu_seconds_per_gib);
-    if (summary->cost.retransmits >= 0)
-        fprintf(to, ", %.0f segments sent again", summary->cost.retransmits);
+    const struct cluster_bisect_measures *sum = &summary->sum;
+    const double cpu_seconds = bisect_cpu_seconds_per_gib(sum);
+    fprintf(to, "cost          %.2f GiB moved", (double)sum->received_bytes / (double)(1 << 30));
+    if (cpu_seconds >= 0)
+        fprintf(to, ", %.3f CPU seconds per GiB (all workers, user and system)", cpu_seconds);
+    if (sum->retransmits != BASE_MEASURE_UNKNOWN)
+        fprintf(to, ", %" PRIu64 " segments sent again", sum->retransmits);
     fprintf(to, "\nverified      every byte was counted at both ends, %.2f GiB compared with what was sent\n",
-            (double)summary->verified_bytes / (double)(1 << 30));
+            (double)sum->verified_bytes / (double)(1 << 30));
 }
 
 static void print_run(const struct bisect_summary *summary, FILE *to)

@@ -103,21 +103,22 @@ double bisect_rate_worst(const struct bisect_run *run, const struct cluster_meas
     return bits_per_second(bytes, run->schedule.window_ns);
 }
 
-struct bisect_cost bisect_cost(const struct cluster_measurement *measurement)
+static uint64_t cpu_ns_of(const struct cluster_bisect_measures *sum)
 {
-    const double gib = (double)measurement->received_bytes / (double)(1 << 30);
-    const double cpu = (double)(measurement->cpu_user_ns + measurement->cpu_system_ns) / 1e9;
-    return (struct bisect_cost){
-        .gib = gib,
-        .cpu_seconds_per_gib = gib > 0 ? cpu / gib : BISECT_UNKNOWN,
-        .retransmits = measurement->retransmits == UINT64_MAX ? BISECT_UNKNOWN : (double)measurement->retransmits};
+    return sum->cpu_user_ns + sum->cpu_system_ns;
+}
+
+double bisect_cpu_seconds_per_gib(const struct cluster_bisect_measures *sum)
+{
+    const double gib = (double)sum->received_bytes / (double)(1 << 30);
+    return gib > 0 ? (double)cpu_ns_of(sum) / 1e9 / gib : BISECT_UNKNOWN;
 }
 
 /* A machine that was busy all the time, and with our work: the nodes may share it, so all their workers count. */
 bool bisect_processor_bound(const struct bisect_run *run, const struct cluster_measurement *measurement)
 {
     const double seconds = (double)(run->schedule.duration_ns + run->schedule.warmup_ns) / 1e9;
-    const double cpu = (double)(measurement->cpu_user_ns + measurement->cpu_system_ns) / 1e9;
+    const double cpu = (double)cpu_ns_of(&measurement->sum) / 1e9;
     return measurement->host_busy_permille >= HOST_BUSY_PERMILLE && seconds > 0 &&
            cpu / seconds >= HOST_OURS * measurement->host_processors;
 }
@@ -245,30 +246,14 @@ static void take_measurement(struct bisect_summary *summary, const struct cluste
     }
 }
 
-static void add_cost(struct bisect_summary *summary)
+static void sum_up(struct bisect_summary *summary)
 {
-    uint64_t received = 0, cpu_ns = 0;
-    const struct bisect_run *run = summary->run;
-    for (uint32_t i = 0; i < run->count; i++) {
-        const struct cluster_measurement *told = &run->measurement[i];
-        received += told->received_bytes;
-        summary->verified_bytes += told->verified_bytes;
-        cpu_ns += told->cpu_user_ns + told->cpu_system_ns;
-        if (told->retransmits == UINT64_MAX || summary->cost.retransmits < 0)
-            summary->cost.retransmits = BISECT_UNKNOWN;
-        else
-            summary->cost.retransmits += (double)told->retransmits;
-        if (told->mtu && (!summary->mtu || told->mtu < summary->mtu))
-            summary->mtu = told->mtu;
-        if (told->segment_bytes && (!summary->segment_bytes || told->segment_bytes < summary->segment_bytes))
-            summary->segment_bytes = told->segment_bytes;
-    }
-    summary->bytes = received;
-    summary->cost.gib = (double)received / (double)(1 << 30);
-    summary->cost.cpu_seconds_per_gib = received ? (double)cpu_ns / 1e9 / summary->cost.gib : BISECT_UNKNOWN;
-    summary->verified = summary->verified_bytes > 0; /* bytes that differed would have ended the job */
-    if (summary->mtu && summary->segment_bytes && summary->segment_bytes < summary->mtu)
-        summary->share = (double)summary->segment_bytes / (double)(summary->mtu + FRAME_HEADER_BYTES);
+    const struct cluster_bisect_measures *sum = &summary->sum;
+    for (uint32_t i = 0; i < summary->run->count; i++)
+        cluster_bisect_measures_add_node(&summary->sum, &summary->run->measurement[i].sum);
+    summary->verified = sum->verified_bytes > 0; /* bytes that differed would have ended the job */
+    if (sum->mtu && sum->segment_bytes && sum->segment_bytes < sum->mtu)
+        summary->share = (double)sum->segment_bytes / (double)(sum->mtu + FRAME_HEADER_BYTES);
 }
 
 /* What a node has, given the rates of its paths. In rounds others may use them too: there only the best tells. */
@@ -409,7 +394,7 @@ enum base_status bisect_summary_make(const struct bisect_run *run, const char *l
     if (status == BASE_OK) {
         for (uint32_t i = 0; i < run->count; i++)
             take_measurement(summary, &run->measurement[i]);
-        add_cost(summary);
+        sum_up(summary);
         find_slow(summary, scratch);
         judge_cuts(summary, scratch);
         summary_judge_processors(summary, scratch);

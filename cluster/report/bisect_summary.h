@@ -22,12 +22,6 @@ void bisect_run_free(struct bisect_run *run);
 /* All rates are payload bits per second; BISECT_UNKNOWN: not measured, not known. */
 #define BISECT_UNKNOWN (-1.0)
 
-struct bisect_cost {
-    double gib;                 /* payload moved */
-    double cpu_seconds_per_gib; /* of all workers, user and system */
-    double retransmits;
-};
-
 struct bisect_cut {
     const struct cluster_measurement *from;
     double rate, worst;  /* worst: of its windows */
@@ -38,10 +32,10 @@ struct bisect_cut {
 struct bisect_summary {
     const struct bisect_run *run;
     uint32_t nodes;
-    struct bisect_link *link; /* per node: as told by option or card */
-    double share;             /* of a link's bits that are payload */
-    uint32_t mtu, segment_bytes;
-    double *alone, *rounds; /* nodes * nodes: [from * nodes + to] */
+    struct bisect_link *link;           /* per node: as told by option or card */
+    double share;                       /* of a link's bits that are payload */
+    struct cluster_bisect_measures sum; /* of all steps */
+    double *alone, *rounds;             /* nodes * nodes: [from * nodes + to] */
     double all_to_all, all_to_all_worst;
     double *incast, *outcast; /* per node */
     uint32_t cut_count;
@@ -56,12 +50,10 @@ struct bisect_summary {
     double slow_link;            /* ... BISECT_UNKNOWN: no pair was measured */
     uint32_t slow_card;          /* node whose card is slowest in one direction ... */
     bool slow_card_sends;
-    uint32_t slow_node; /* ... in both together */
-    struct bisect_cost cost;
+    uint32_t slow_node;     /* ... in both together */
     double processor_bound; /* share of the pairs' and cuts' steps that the processors limited */
     double host_busy;       /* the median of the busiest machine's share of busy time over those */
     bool verified;
-    uint64_t bytes, verified_bytes;
     char verdict[768];
 };
 
@@ -79,7 +71,8 @@ double bisect_rate_node(const struct bisect_run *run, const struct cluster_measu
 double bisect_rate_flow(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t flow);
 /* From one node to another: alone, or as the rounds had it where pairs alone were left out. */
 double bisect_pair_rate(const struct bisect_summary *summary, uint32_t from, uint32_t to);
-struct bisect_cost bisect_cost(const struct cluster_measurement *measurement);
+/* Of all workers, user and system. */
+double bisect_cpu_seconds_per_gib(const struct cluster_bisect_measures *sum);
 /* Were the processors, and not the network, what limited a step? */
 bool bisect_processor_bound(const struct bisect_run *run, const struct cluster_measurement *measurement);
 /* "n1 n2 n3", the nodes of a half. */

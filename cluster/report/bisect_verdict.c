@@ -158,7 +158,7 @@ static void blame_processors(const struct bisect_summary *summary, struct senten
 static bool moved_nothing(const struct bisect_summary *summary)
 {
     for (uint32_t i = 0; i < summary->run->count; i++)
-        if (summary->run->measurement[i].received_bytes > 0)
+        if (summary->run->measurement[i].sum.received_bytes > 0)
             return false;
     return true;
 }

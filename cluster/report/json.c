@@ -24,38 +24,6 @@ static const char *end_word(enum base_status status)
     return status == BASE_OK ? "succeeded" : status == BASE_CANCELLED ? "cancelled" : "failed";
 }
 
-/* The object that a measure's key "group.word" names, made when it is not there yet; *word is the key in it. */
-static json_t *group_of(struct json_out *out, json_t *object, const char *key, const char **word)
-{
-    const char *dot = strchr(key, '.');
-    char group[64];
-    *word = dot ? dot + 1 : key;
-    if (!dot)
-        return object;
-    snprintf(group, sizeof group, "%.*s", (int)(dot - key), key);
-    if (!json_object_get(object, group))
-        json_out_put(out, object, group, json_object());
-    return json_object_get(object, group);
-}
-
-/* All measures of a job or of a node. */
-static void json_put_measures(struct json_out *out, json_t *object, const struct cluster_measures *measures,
-                              enum base_shown where)
-{
-    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
-        const struct base_measure *measure = cluster_measure(i);
-        const uint64_t value = cluster_measure_get(measures, i);
-        const char *word;
-        if (!(measure->shown & where))
-            continue;
-        json_t *group = group_of(out, object, measure->key, &word);
-        if (measure->unit == BASE_UNIT_NS && group == object)
-            json_out_put_real(out, group, word, cluster_seconds(value));
-        else
-            json_out_put_count(out, group, word, value);
-    }
-}
-
 static json_t *report_make_socket(struct json_out *out, const struct net_socket_facts *facts)
 {
     if (!facts->known)
@@ -77,22 +45,20 @@ static json_t *report_make_socket(struct json_out *out, const struct net_socket_
     return object;
 }
 
+/* All measures of a job or of a node. */
+static void json_put_measures(struct json_out *out, json_t *object, const struct cluster_measures *measures,
+                              enum base_shown where)
+{
+    json_out_put_measures(out, object, cluster_measure(0), CLUSTER_MEASURES, measures, where);
+}
+
 /* What a GiB that crossed a node boundary cost. */
 static json_t *make_per_gib(struct json_out *out, const struct cluster_report *report)
 {
-    const double gib = (double)report->sum.bytes_sent / (1 << 30);
     if (report->sum.bytes_sent == 0)
         return json_null();
     json_t *object = json_object();
-    for (uint32_t i = 0; i < CLUSTER_MEASURES; i++) {
-        const struct base_measure *measure = cluster_measure(i);
-        if (!measure->per_gib)
-            continue;
-        const uint64_t value = cluster_measure_get(&report->sum, i);
-        const double before = json_number_value(json_object_get(object, measure->per_gib));
-        const double here = measure->unit == BASE_UNIT_NS ? cluster_seconds(value) : (double)value;
-        json_out_put_real(out, object, measure->per_gib, before + here / gib);
-    }
+    json_out_put_per_gib(out, object, cluster_measure(0), CLUSTER_MEASURES, &report->sum, report->sum.bytes_sent);
     return object;
 }
 

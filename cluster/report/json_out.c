@@ -71,6 +71,52 @@ void json_out_put_bool(struct json_out *out, json_t *object, const char *key, bo
     json_out_put(out, object, key, json_boolean(value));
 }
 
+/* The object that a measure's key "group.word" names, made when it is not there yet; *word is the key in it. */
+static json_t *group_of(struct json_out *out, json_t *object, const char *key, const char **word)
+{
+    const char *dot = strchr(key, '.');
+    char group[64];
+    *word = dot ? dot + 1 : key;
+    if (!dot)
+        return object;
+    snprintf(group, sizeof group, "%.*s", (int)(dot - key), key);
+    if (!json_object_get(object, group))
+        json_out_put(out, object, group, json_object());
+    return json_object_get(object, group);
+}
+
+void json_out_put_measures(struct json_out *out, json_t *object, const struct base_measure *list, uint32_t count,
+                           const void *measures, enum base_shown where)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t value = ((const uint64_t *)measures)[i];
+        const char *word;
+        if (!(list[i].shown & where))
+            continue;
+        json_t *group = group_of(out, object, list[i].key, &word);
+        if (list[i].over_nodes == BASE_FOLD_SUM_KNOWN && value == BASE_MEASURE_UNKNOWN)
+            json_out_put(out, group, word, json_null());
+        else if (list[i].unit == BASE_UNIT_NS && group == object)
+            json_out_put_real(out, group, word, (double)value / 1e9);
+        else
+            json_out_put_count(out, group, word, value);
+    }
+}
+
+void json_out_put_per_gib(struct json_out *out, json_t *object, const struct base_measure *list, uint32_t count,
+                          const void *measures, uint64_t bytes)
+{
+    const double gib = (double)bytes / (1 << 30);
+    for (uint32_t i = 0; i < count; i++) {
+        if (!list[i].per_gib)
+            continue;
+        const double value = (double)((const uint64_t *)measures)[i];
+        const double before = json_number_value(json_object_get(object, list[i].per_gib));
+        const double here = list[i].unit == BASE_UNIT_NS ? value / 1e9 : value;
+        json_out_put(out, object, list[i].per_gib, bytes ? json_real(before + here / gib) : json_null());
+    }
+}
+
 char *json_out_finish(const struct json_out *out, json_t *object)
 {
     const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/measure.h"
+
 /* Zero-initialised at the start; passed to every call for one object. */
 struct json_out {
     bool failed;
@@ -26,6 +28,13 @@ void json_out_put_count(struct json_out *out, json_t *object, const char *key, u
 /* null when it is not finite. */
 void json_out_put_real(struct json_out *out, json_t *object, const char *key, double number);
 void json_out_put_bool(struct json_out *out, json_t *object, const char *key, bool value);
+/* The measures (a struct that the list of `count` describes) that are shown there; times in seconds, null where
+ * unknown. */
+void json_out_put_measures(struct json_out *out, json_t *object, const struct base_measure *list, uint32_t count,
+                           const void *measures, enum base_shown where);
+/* What those that are given per GiB came to for each of so many bytes; null without any. */
+void json_out_put_per_gib(struct json_out *out, json_t *object, const struct base_measure *list, uint32_t count,
+                          const void *measures, uint64_t bytes);
 /* Writes the object, on one line, and lets go of it. malloc'ed; NULL when any piece failed. */
 char *json_out_finish(const struct json_out *out, json_t *object);
 

@@ -171,7 +171,7 @@ static void an_end_ends_a_step(void **state)
         await(BISECT_STEP_MEASURED);
         struct bisect_share share;
         bisect_task_share(rig.task, &share);
-        assert_int_equal(share.received_bytes, 0);
+        assert_int_equal(share.sum.received_bytes, 0);
         assert_int_equal(share.window_count, 1);
     }
     const struct cluster_measure last = {.last = true};

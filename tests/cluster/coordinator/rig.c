@@ -361,14 +361,15 @@ static void on_measure(struct rig *rig, uint32_t node, const struct cluster_meas
     memset(&message, 0, sizeof message);
     message.kind = CLUSTER_MESSAGE_MEASURED;
     message.job = job;
-    message.measured = (struct cluster_measured){.step = order->step,
-                                                 .receive_count = order->receive_count,
-                                                 .bytes = bytes,
-                                                 .window_count = cluster_bisect_windows(order->duration_ns),
-                                                 .window = window,
-                                                 .received_bytes = order->receive_count * (uint64_t)RIG_FLOW_BYTES,
-                                                 .sent_bytes = order->send_count * (uint64_t)RIG_FLOW_BYTES,
-                                                 .retransmits = node};
+    message.measured =
+        (struct cluster_measured){.step = order->step,
+                                  .receive_count = order->receive_count,
+                                  .bytes = bytes,
+                                  .window_count = cluster_bisect_windows(order->duration_ns),
+                                  .window = window,
+                                  .sum = {.received_bytes = order->receive_count * (uint64_t)RIG_FLOW_BYTES,
+                                          .sent_bytes = order->send_count * (uint64_t)RIG_FLOW_BYTES,
+                                          .retransmits = node}};
     rig_node_say(rig, node, &message);
 }
 
@@ -589,7 +590,7 @@ static void client_hear(struct rig *rig, struct rig_client *client, struct clust
     } else if (message->kind == CLUSTER_MESSAGE_MEASUREMENT) {
         assert_int_equal(message->measurement.step, ++client->measurements);
         assert_true(client->measurements <= client->steps);
-        assert_int_equal(message->measurement.received_bytes, RIG_FLOW_BYTES * message->measurement.flow_count);
+        assert_int_equal(message->measurement.sum.received_bytes, RIG_FLOW_BYTES * message->measurement.flow_count);
         for (uint32_t i = 0; i < message->measurement.flow_count; i++)
             assert_int_equal(message->measurement.flow_bytes[i], RIG_FLOW_BYTES);
         if (message->measurement.kind == CLUSTER_BISECT_CUT && client->cuts++ == 0)

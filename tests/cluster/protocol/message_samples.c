@@ -300,7 +300,7 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
         break;
     case CLUSTER_MESSAGE_MEASURED:
         message->measured =
-            (struct cluster_measured){3, 2, sample_bytes, 2, sample_links, 7, 8, 9, 10, 11, 12, 950, 2, 9000, 8948};
+            (struct cluster_measured){3, 2, sample_bytes, 2, sample_links, 950, 2, {7, 8, 9, 10, 11, 12, 9000, 8948}};
         break;
     case CLUSTER_MESSAGE_SCHEDULE:
         message->schedule =
@@ -318,15 +318,15 @@ static void sample_of_job(enum cluster_message_kind kind, struct cluster_message
                                                             sample_bytes,
                                                             1,
                                                             sample_bytes,
-                                                            300,
-                                                            200,
-                                                            UINT64_MAX,
-                                                            5,
-                                                            6,
                                                             900,
                                                             4,
-                                                            1500,
-                                                            1448};
+                                                            {.received_bytes = 300,
+                                                             .verified_bytes = 200,
+                                                             .retransmits = BASE_MEASURE_UNKNOWN,
+                                                             .cpu_user_ns = 5,
+                                                             .cpu_system_ns = 6,
+                                                             .mtu = 1500,
+                                                             .segment_bytes = 1448}};
         break;
     default:
         break;

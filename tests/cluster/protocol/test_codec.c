@@ -135,8 +135,8 @@ static void test_measurement_fields(void **state)
     const struct cluster_measured *a = &sample.measured, *b = &decoded.measured;
     assert_memory_equal(a->bytes, b->bytes, 2 * sizeof *a->bytes);
     assert_memory_equal(a->window, b->window, 2 * sizeof *a->window);
-    assert_memory_equal(&a->received_bytes, &b->received_bytes,
-                        sizeof *a - offsetof(struct cluster_measured, received_bytes));
+    assert_memory_equal(&a->host_busy_permille, &b->host_busy_permille,
+                        sizeof *a - offsetof(struct cluster_measured, host_busy_permille));
     cluster_message_free(&decoded);
     round_trip(CLUSTER_MESSAGE_SCHEDULE, &sample, &decoded);
     assert_int_equal(decoded.schedule.step_count, 58);
@@ -152,8 +152,8 @@ static void test_measurement_fields(void **state)
     assert_memory_equal(c->half, d->half, 2);
     assert_memory_equal(c->flow, d->flow, 2 * sizeof *c->flow);
     assert_memory_equal(c->flow_bytes, d->flow_bytes, 2 * sizeof *c->flow_bytes);
-    assert_memory_equal(&c->received_bytes, &d->received_bytes,
-                        sizeof *c - offsetof(struct cluster_measurement, received_bytes));
+    assert_memory_equal(&c->host_busy_permille, &d->host_busy_permille,
+                        sizeof *c - offsetof(struct cluster_measurement, host_busy_permille));
     cluster_message_free(&decoded);
 }
 

@@ -87,28 +87,26 @@ static void take_step(struct bisect_run *run, const struct network *network, con
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_MEASUREMENT};
     struct cluster_measurement *told = &message.measurement;
-    *told = (struct cluster_measurement){.step = run->count + 1,
-                                         .kind = step->kind,
-                                         .node = step->node,
-                                         .flow_count = step->flow_count,
-                                         .flow = calloc(step->flow_count, sizeof *told->flow),
-                                         .flow_bytes = calloc(step->flow_count, sizeof *told->flow_bytes),
-                                         .window_count = 2,
-                                         .window = calloc(2, sizeof *told->window),
-                                         .verified_bytes = 1,
-                                         .retransmits = 2,
-                                         .cpu_user_ns = network->cpu_ns,
-                                         .host_busy_permille = network->busy_permille,
-                                         .host_processors = 2,
-                                         .mtu = 1500,
-                                         .segment_bytes = 1448};
+    *told = (struct cluster_measurement){
+        .step = run->count + 1,
+        .kind = step->kind,
+        .node = step->node,
+        .flow_count = step->flow_count,
+        .flow = calloc(step->flow_count, sizeof *told->flow),
+        .flow_bytes = calloc(step->flow_count, sizeof *told->flow_bytes),
+        .window_count = 2,
+        .window = calloc(2, sizeof *told->window),
+        .host_busy_permille = network->busy_permille,
+        .host_processors = 2,
+        .sum = {
+            .verified_bytes = 1, .retransmits = 2, .cpu_user_ns = network->cpu_ns, .mtu = 1500, .segment_bytes = 1448}};
     for (uint32_t i = 0; i < step->flow_count; i++) {
         told->flow[i] = step->flow[i];
         told->flow_bytes[i] = (uint64_t)(flow_rate(network, step, i) * 1e9 / 8);
-        told->received_bytes += told->flow_bytes[i];
+        told->sum.received_bytes += told->flow_bytes[i];
     }
-    told->window[0] = told->received_bytes / 4;
-    told->window[1] = told->received_bytes - told->window[0];
+    told->window[0] = told->sum.received_bytes / 4;
+    told->window[1] = told->sum.received_bytes - told->window[0];
     if (step->half) {
         told->half_size = network->nodes;
         told->half = malloc(network->nodes);
@@ -178,7 +176,8 @@ static void an_even_network(void **state)
     near(summary.all_to_all, 6e9);
     near(summary.incast[3], 1e9);
     near(summary.outcast[5], 1e9);
-    near(summary.cost.retransmits, 2.0 * run.count);
+    assert_int_equal(summary.sum.retransmits, 2 * run.count);
+    assert_int_equal(summary.sum.mtu, 1500);
     assert_true(summary.verified);
     expect_words(&summary, "The network is even: the 10 balanced cuts measured carry from 6.00 Gbit/s to 6.00", true);
     done(&run, &summary);
@@ -297,6 +296,9 @@ static void check_object(const struct bisect_report *report, size_t runs)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!json_object_get(object, keys[i]))
             fail_msg("%s is missing", keys[i]);
+    for (uint32_t i = 0; i < CLUSTER_BISECT_MEASURES; i++)
+        if (cluster_bisect_measure[i].key && !json_object_get(object, cluster_bisect_measure[i].key))
+            fail_msg("%s is missing", cluster_bisect_measure[i].key);
     assert_true(json_object_get(json_object_get(object, "bisection"), "gbit_per_second") != NULL);
     assert_int_equal(json_array_size(json_object_get(object, "runs")), runs);
     char *page = bisect_report_html(text);
@@ -337,6 +339,37 @@ static void the_object_is_always_whole(void **state)
         fclose(nowhere);
         done(&run, &summary);
     }
+}
+
+/* Of a step and of all of them: as counted, per GiB, and null where one node's kernel did not tell. */
+static void what_is_counted_is_in_the_object(void **state)
+{
+    (void)state;
+    const struct network network = even(3);
+    struct bisect_run run = {0};
+    struct bisect_summary summary;
+    struct base_error error = {0};
+    measure(&network, UINT32_MAX, &run);
+    run.measurement[1].sum = (struct cluster_bisect_measures){.received_bytes = 3 << 29,
+                                                              .retransmits = BASE_MEASURE_UNKNOWN,
+                                                              .cpu_user_ns = 2 * BASE_NS_PER_S,
+                                                              .cpu_system_ns = BASE_NS_PER_S};
+    assert_int_equal(bisect_summary_make(&run, NULL, &summary, &error), BASE_OK);
+    const struct bisect_report report = {.count = 1, .summary = &summary};
+    char *text = bisect_report_json(&report);
+    json_t *object = json_loads(text, 0, NULL), *steps = json_object_get(object, "measurements");
+    const json_t *step = json_array_get(steps, 1);
+    assert_int_equal(json_integer_value(json_object_get(step, "bytes")), 3 << 29);
+    assert_true(json_is_null(json_object_get(step, "retransmits")));
+    near(json_number_value(json_object_get(step, "cpu_user_seconds")), 2);
+    near(json_number_value(json_object_get(step, "cpu_system_seconds")), 1);
+    near(json_number_value(json_object_get(step, "cpu_s_per_gib")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(steps, 0), "retransmits")), 2);
+    assert_true(json_is_null(json_object_get(object, "retransmits")));
+    assert_int_equal(json_integer_value(json_object_get(object, "verified_bytes")), run.count - 1);
+    json_decref(object);
+    free(text);
+    done(&run, &summary);
 }
 
 /* What the coordinator says is believed only where it fits. */
@@ -428,6 +461,7 @@ int main(void)
         cmocka_unit_test(a_thin_uplink_of_many),
         cmocka_unit_test(processors_that_are_the_limit),
         cmocka_unit_test(the_object_is_always_whole),
+        cmocka_unit_test(what_is_counted_is_in_the_object),
         cmocka_unit_test(messages_that_do_not_fit),
         cmocka_unit_test(rates_of_links),
         cmocka_unit_test(racks_from_a_file),
