@@ -81,7 +81,17 @@ bool shuffle_cut_null(const struct shuffle_cut *cut, const struct shuffle_layout
     return *piece_at(cut, piece_of(cut, offset), offset) >> ((uint32_t)bit % 8) & 1;
 }
 
-/* Copies what a reader of the key looks at: values, and of those of variable length the ends, too. */
+/* Where the null bit of a column lies that a reader of the key looks at; false: it looks at none. */
+static bool key_null_byte(const struct shuffle_layout *layout, const struct shuffle_key *key, uint32_t column,
+                          uint32_t *offset)
+{
+    const int32_t bit = layout->slot[column].null_bit;
+    *offset = layout->fixed_bytes + (uint32_t)(bit < 0 ? 0 : bit) / 8;
+    return key->null_equal && bit >= 0;
+}
+
+/* Copies what a reader of the key looks at: values, null bits where NULLs are equal, and of values of variable length
+ * the ends, too. */
 static void key_join(struct shuffle_cut *cut, const struct shuffle_layout *layout, const struct shuffle_key *key)
 {
     for (uint32_t i = 0; i < key->count; i++) {
@@ -94,6 +104,9 @@ static void key_join(struct shuffle_cut *cut, const struct shuffle_layout *layou
                 shuffle_cut_join(cut, layout->slot[slot->previous].offset, layout->slot[slot->previous].width);
         }
         shuffle_cut_join(cut, offset, bytes);
+        uint32_t null_byte;
+        if (key_null_byte(layout, key, key->part[i].column, &null_byte))
+            shuffle_cut_join(cut, null_byte, 1);
     }
 }
 
@@ -107,6 +120,11 @@ const uint8_t *shuffle_cut_key(struct shuffle_cut *cut, const struct shuffle_lay
         const bool variable = shuffle_type_variable(layout->slot[key->part[i].column].type);
         first = (uint32_t)base_min_u64(first, variable ? 0 : offset);
         end = (uint32_t)base_max_u64(end, offset + bytes);
+        uint32_t null_byte;
+        if (key_null_byte(layout, key, key->part[i].column, &null_byte)) {
+            first = (uint32_t)base_min_u64(first, null_byte);
+            end = (uint32_t)base_max_u64(end, null_byte + 1);
+        }
     }
     const uint32_t piece = piece_of(cut, first);
     if (end <= piece_end(cut, piece)) /* the row may begin before the piece: as a number, that address is harmless */

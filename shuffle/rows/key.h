@@ -29,6 +29,8 @@ struct shuffle_key_part {
 /* One side's key. Value type. */
 struct shuffle_key {
     uint32_t count;
+    bool null_equal; /* NULL equals NULL, and nothing else; of both sides of a join. Else keys with a NULL are never
+                        compared */
     struct shuffle_key_part part[SHUFFLE_KEY_PARTS_MAX];
 };
 
@@ -37,8 +39,9 @@ enum base_status shuffle_key_pair_class(const struct shuffle_field *a, const str
                                         enum shuffle_key_class *class, struct base_error *error);
 
 /* Hashes of the batch's rows. null[i] is set to 1 when any key part of row i is NULL, else 0; pass NULL where that does
- * not matter. A NULL hashes as what stands for it in a row: zeros, or no bytes. hash and null have room for
- * batch->rows. Column at a time: nothing per row but arithmetic. */
+ * not matter. A NULL hashes as what stands for it in a row, zeros or no bytes; with null_equal as a value of its own,
+ * so that many NULLs are no burden to the rows whose key is 0 or empty. hash and null have room for batch->rows. Column
+ * at a time: nothing per row but arithmetic. */
 void shuffle_key_hash_batch(const struct shuffle_key *key, const struct shuffle_layout *layout,
                             const struct shuffle_batch *batch, uint64_t *hash, uint8_t *null);
 /* The same hashes from rows as bytes. */
@@ -48,7 +51,7 @@ void shuffle_key_hash_rows(const struct shuffle_key *key, const struct shuffle_l
 void shuffle_key_hash_image(const struct shuffle_key *key, const struct shuffle_layout *layout, const uint8_t *first,
                             uint32_t count, uint64_t *hash);
 /* Do the key parts of row a (side A) and row b (side B) compare equal? Both keys have the same classes; no part is
- * NULL. */
+ * NULL, or both keys have null_equal. */
 bool shuffle_key_equal(const struct shuffle_key *key_a, const struct shuffle_layout *layout_a, const uint8_t *row_a,
                        const struct shuffle_key *key_b, const struct shuffle_layout *layout_b, const uint8_t *row_b);
 

@@ -64,12 +64,23 @@ static bool part_equal(enum shuffle_key_class class, const struct shuffle_layout
     }
 }
 
+/* With null_equal: are both parts NULL, or neither? *both says which. */
+static bool part_nulls_agree(const struct shuffle_layout *layout_a, const uint8_t *row_a, uint32_t column_a,
+                             const struct shuffle_layout *layout_b, const uint8_t *row_b, uint32_t column_b, bool *both)
+{
+    *both = shuffle_row_null(layout_a, row_a, column_a);
+    return *both == shuffle_row_null(layout_b, row_b, column_b);
+}
+
 bool shuffle_key_equal(const struct shuffle_key *key_a, const struct shuffle_layout *layout_a, const uint8_t *row_a,
                        const struct shuffle_key *key_b, const struct shuffle_layout *layout_b, const uint8_t *row_b)
 {
     for (uint32_t i = 0; i < key_a->count; i++) {
-        if (!part_equal(key_a->part[i].class, layout_a, row_a, key_a->part[i].column, layout_b, row_b,
-                        key_b->part[i].column))
+        const uint32_t column_a = key_a->part[i].column, column_b = key_b->part[i].column;
+        bool null = false;
+        if (key_a->null_equal && !part_nulls_agree(layout_a, row_a, column_a, layout_b, row_b, column_b, &null))
+            return false;
+        if (!null && !part_equal(key_a->part[i].class, layout_a, row_a, column_a, layout_b, row_b, column_b))
             return false;
     }
     return true;

@@ -18,6 +18,8 @@ enum { BLOCK_ROWS = 256 };
 /* Without it the key 0 would have the hash 0. */
 #define MIX_SEED UINT64_C(0x9e3779b97f4a7c15)
 #define COMBINE_FACTOR UINT64_C(0xd1342543de82ef95)
+/* What a NULL counts as with null_equal. */
+#define NULL_VALUE UINT64_C(0x9fb21c651e98df25)
 
 static inline uint64_t hash_mix(uint64_t x)
 {
@@ -36,8 +38,17 @@ struct source {
     const uint8_t *const *row;
     uint32_t offset;
     const struct shuffle_slice *slice; /* not NULL: the values of a batch's variable column */
-    const uint8_t *null;               /* with slice: may be NULL */
+    const uint8_t *null;               /* of a batch's column; may be NULL */
+    bool in_rows;                      /* the values lie in rows, with their null bits */
+    int64_t null_byte;                 /* then where the byte with the column's null bit lies, from the value */
 };
+
+/* From the fixed slot of a nullable column; 0 for others. */
+static int64_t slot_null_byte(const struct shuffle_layout *layout, uint32_t column)
+{
+    const struct shuffle_slot *slot = &layout->slot[column];
+    return slot->null_bit < 0 ? 0 : (int64_t)layout->fixed_bytes + slot->null_bit / 8 - (int64_t)slot->offset;
+}
 
 static inline const uint8_t *value_at(const struct source *source, uint32_t i)
 {
@@ -174,6 +185,18 @@ static void combine_all(uint64_t *restrict hash, const uint64_t *restrict value,
         hash[i] = hash_mix(hash[i] * COMBINE_FACTOR + value[i]);
 }
 
+/* With null_equal: puts NULL_VALUE in the place of NULLs. */
+static void nulls_mark(const struct shuffle_slot *slot, const struct source *source, uint32_t count, uint64_t *value)
+{
+    const uint32_t shift = (uint32_t)slot->null_bit % 8;
+    if (slot->null_bit < 0)
+        return;
+    for (uint32_t i = 0; source->null && i < count; i++)
+        value[i] = source->null[i] ? NULL_VALUE : value[i];
+    for (uint32_t i = 0; source->in_rows && i < count; i++)
+        value[i] = value_at(source, i)[source->null_byte] >> shift & 1 ? NULL_VALUE : value[i];
+}
+
 /* Brings part number `number` of the key, whose values are at source, into the hashes. count <= BLOCK_ROWS. */
 static void hash_part(const struct shuffle_key *key, uint32_t number, const struct shuffle_layout *layout,
                       const struct source *source, uint32_t count, uint64_t *hash)
@@ -182,10 +205,14 @@ static void hash_part(const struct shuffle_key *key, uint32_t number, const stru
     if (number > 0) {
         uint64_t value[BLOCK_ROWS];
         hash_gather(part->class, layout, part->column, source, count, value);
+        if (key->null_equal)
+            nulls_mark(&layout->slot[part->column], source, count, value);
         combine_all(hash, value, count);
         return;
     }
     hash_gather(part->class, layout, part->column, source, count, hash);
+    if (key->null_equal)
+        nulls_mark(&layout->slot[part->column], source, count, hash);
     if (part->class != SHUFFLE_KEY_BYTES)
         mix_all(hash, count);
 }
@@ -231,6 +258,8 @@ void shuffle_key_hash_rows(const struct shuffle_key *key, const struct shuffle_l
             const struct source source = {
                 .row = row + first,
                 .offset = layout->slot[key->part[p].column].offset,
+                .in_rows = true,
+                .null_byte = slot_null_byte(layout, key->part[p].column),
             };
             hash_part(key, p, layout, &source, block, hash + first);
         }
@@ -247,6 +276,8 @@ void shuffle_key_hash_image(const struct shuffle_key *key, const struct shuffle_
             const struct source source = {
                 .data = first + (size_t)done * layout->row_bytes + layout->slot[key->part[p].column].offset,
                 .stride = layout->row_bytes,
+                .in_rows = true,
+                .null_byte = slot_null_byte(layout, key->part[p].column),
             };
             hash_part(key, p, layout, &source, block, hash + done);
         }
