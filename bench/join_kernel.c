@@ -105,8 +105,8 @@ static uint64_t probe(struct bench *bench, uint64_t rows)
         const uint64_t begin_ns = base_clock_now_ns();
         while (batch.next < batch.count) {
             uint32_t pairs;
-            join_table_probe(bench->table, &bench->key, &bench->layout, &batch, SHUFFLE_BATCH_ROWS, bench->build_out,
-                             bench->probe_out, &pairs);
+            join_table_probe(bench->table, JOIN_PROBE_PAIRS, &bench->key, &bench->layout, &batch, SHUFFLE_BATCH_ROWS,
+                             bench->build_out, bench->probe_out, &pairs);
             sum += pairs;
         }
         bench->call_ns += base_clock_now_ns() - begin_ns;
@@ -214,7 +214,7 @@ static void run(const struct settings *settings)
 static void probe_into_sink(uint64_t rows, struct shuffle_output *output)
 {
     const struct join_probe_sink_config config = {
-        .table = bench.table, .key = &bench.key, .layout = &bench.layout, .output = output, .build_is_left = true};
+        .table = bench.table, .key = &bench.key, .layout = &bench.layout, .output = output, .build = 0};
     struct base_error error;
     struct shuffle_sink *sink;
     check(join_probe_sink_open(&config, &sink, &error), &error);

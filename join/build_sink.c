@@ -24,7 +24,6 @@ enum base_status join_build_sink_open(struct join_table *table, struct shuffle_s
     return BASE_OK;
 }
 
-/* Of either sink: both are one allocation that owns nothing. */
 void join_sink_close(struct shuffle_sink *sink)
 {
     free(sink);

@@ -16,6 +16,16 @@
 /* PACKED: how many times its size a compressed file holds. */
 enum { PLAN_ROW_GUESS_BYTES = 32, PLAN_TEXT_GUESS_BYTES = 16, PLAN_PACKED_GUESS = 4 };
 
+const char *join_type_word(enum join_type type)
+{
+    static const char *const words[JOIN_TYPE_COUNT] = {
+#define X(name, word) [JOIN_TYPE_##name] = word,
+        JOIN_TYPE_LIST(X)
+#undef X
+    };
+    return words[type];
+}
+
 static const char *const plan_side_words[2] = {"left", "right"};
 
 uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
@@ -110,6 +120,20 @@ static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint
     return BASE_OK;
 }
 
+/* How keys treat NULLs. Where no key column can be NULL nothing is left of --null-equal. */
+static enum base_status plan_null_rules(struct join_plan *plan, struct base_error *error)
+{
+    if (plan->null_aware && plan->side[0].key.count > 1)
+        return base_error_set(error, BASE_UNSUPPORTED,
+                              "--null-aware takes one pair of columns in --on, and there are %u; without it "
+                              "--type=anti takes any number",
+                              plan->side[0].key.count);
+    plan->null_equal &= plan->side[0].key_nullable || plan->side[1].key_nullable;
+    for (uint32_t side = 0; side < plan->sides; side++)
+        plan->side[side].key.null_equal = plan->null_equal;
+    return BASE_OK;
+}
+
 /* "a=b,c=d", or "k,l" for a shuffle. */
 static enum base_status plan_keys(struct join_plan *plan, const char *on, struct base_error *error)
 {
@@ -144,12 +168,18 @@ static enum base_status plan_keys(struct join_plan *plan, const char *on, struct
         for (uint32_t side = 0; side < sides; side++)
             plan_add_key(plan, side, column[side], class);
     } while (*at++ == ',');
-    return BASE_OK;
+    return plan_null_rules(plan, error);
+}
+
+/* Sides that the result has columns of. */
+static uint32_t plan_result_sides(const struct join_plan *plan)
+{
+    return join_type_pairs(plan->type) ? plan->sides : 1;
 }
 
 static enum base_status plan_add_item(struct join_plan *plan, uint32_t side, uint32_t column, struct base_error *error)
 {
-    BASE_ASSERT(side < 2);
+    BASE_ASSERT(side < plan_result_sides(plan));
     if (plan->item_count == SHUFFLE_COLUMNS_MAX)
         return base_error_set(error, BASE_TOO_LARGE, "the result would have more than %d columns; use --select",
                               SHUFFLE_COLUMNS_MAX);
@@ -168,6 +198,7 @@ static enum base_status plan_name_side(const struct join_plan *plan, uint32_t si
         if (plan->item[i].side != side)
             continue;
         field[i] = from->relation.schema.field[from->project[plan->item[i].column]];
+        field[i].nullable |= plan->sides == 2 && join_type_pads(plan->type, side);
         if (shuffle_schema_find(named, field[i].name) >= 0)
             status = join_words_rename(named, plan->sides == 1 ? "in" : plan_side_words[side], field[i].name, error);
         if (status == BASE_OK)
@@ -194,7 +225,16 @@ static enum base_status plan_name_items(struct join_plan *plan, struct base_erro
     return status;
 }
 
-/* A bare name must be unambiguous; "left.a" and "right.a" never are anything else. */
+static enum base_status plan_no_right_column(const struct join_plan *plan, const char *name, struct base_error *error)
+{
+    return base_error_set(error, BASE_INVALID,
+                          "--select names column \"%s\" of the right side, but the result of --type=%s has columns of "
+                          "the left side only: leave it out",
+                          name, join_type_word(plan->type));
+}
+
+/* A bare name must be unambiguous; "left.a" and "right.a" never are anything else. Where the result has columns of the
+ * left side only, a bare name is one of those. */
 static enum base_status plan_resolve_item(const struct join_plan *plan, const char *prefix, const char *name,
                                           uint32_t *side, uint32_t *column, struct base_error *error)
 {
@@ -202,12 +242,15 @@ static enum base_status plan_resolve_item(const struct join_plan *plan, const ch
         *side = strcmp(prefix, "right") == 0;
         if (*side >= plan->sides)
             return base_error_set(error, BASE_NOT_FOUND, "--select names the right side, but there is one input only");
-        return plan_find(plan, *side, name, column, error);
+        const enum base_status status = plan_find(plan, *side, name, column, error);
+        return status == BASE_OK && *side >= plan_result_sides(plan) ? plan_no_right_column(plan, name, error) : status;
     }
     int found[2] = {-1, -1};
     for (uint32_t i = 0; i < plan->sides; i++)
         found[i] = shuffle_schema_find(&plan->side[i].relation.schema, name);
-    if (found[0] >= 0 && found[1] >= 0)
+    if (found[0] < 0 && found[1] >= 0 && plan_result_sides(plan) == 1)
+        return plan_no_right_column(plan, name, error);
+    if (found[0] >= 0 && found[1] >= 0 && plan_result_sides(plan) == 2)
         return base_error_set(error, BASE_INVALID,
                               "--select: both sides have a column \"%s\"; write left.%s or right.%s", name, name, name);
     if (found[0] < 0 && found[1] < 0)
@@ -221,7 +264,7 @@ static enum base_status plan_select(struct join_plan *plan, const char *select, 
 {
     enum base_status status = BASE_OK;
     if (!select) {
-        for (uint32_t side = 0; side < plan->sides; side++)
+        for (uint32_t side = 0; side < plan_result_sides(plan); side++)
             for (uint32_t c = 0; c < plan->side[side].relation.schema.count && status == BASE_OK; c++)
                 status = plan_add_item(plan, side, c, error);
         return status;
@@ -296,6 +339,13 @@ static enum base_status plan_check_request(const struct join_request *request, s
     if (!request->on || request->on[0] == '\0')
         return base_error_set(error, BASE_INVALID, "a key is needed: %s",
                               request->kind == JOIN_JOB_JOIN ? "--on left=right" : "--by column");
+    if (request->null_aware && request->type != JOIN_TYPE_ANTI)
+        return base_error_set(error, BASE_INVALID,
+                              "--null-aware gives --type=anti the rule of NOT IN; --type=%s has no such rule",
+                              join_type_word(request->type));
+    if (request->null_aware && request->null_equal)
+        return base_error_set(error, BASE_INVALID,
+                              "--null-aware and --null-equal contradict each other: for NOT IN a NULL equals nothing");
     if (request->into_table && (request->kind != JOIN_JOB_SHUFFLE || request->out))
         return base_error_set(error, BASE_INVALID, "--into table is for a shuffle without --out");
     return BASE_OK;
@@ -333,6 +383,9 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
                                 struct join_plan *plan, struct base_error *error)
 {
     struct join_plan made = {.kind = request->kind,
+                             .type = request->type,
+                             .null_equal = request->null_equal,
+                             .null_aware = request->null_aware,
                              .sides = request->kind == JOIN_JOB_JOIN ? 2 : 1,
                              .into_table = request->into_table,
                              .output = request->out ? request->output : SHUFFLE_OUTPUT_COUNT};
@@ -363,8 +416,8 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
         return status;
     }
     if (made.sides == 2)
-        made.build =
-            join_plan_relation_bytes(&made.side[1].relation) < join_plan_relation_bytes(&made.side[0].relation);
+        made.build = made.null_aware || join_plan_relation_bytes(&made.side[1].relation) <
+                                            join_plan_relation_bytes(&made.side[0].relation);
     *plan = made;
     return BASE_OK;
 }

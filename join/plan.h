@@ -3,6 +3,7 @@
 #ifndef MILLRACE_JOIN_PLAN_H
 #define MILLRACE_JOIN_PLAN_H
 
+#include "join/type.h"
 #include "shuffle/output/output.h"
 #include "shuffle/output/publish.h"
 #include "shuffle/rows/key.h"
@@ -14,9 +15,13 @@ enum join_job_kind { JOIN_JOB_JOIN, JOIN_JOB_SHUFFLE };
 /* What the user asked for, in words; sources are already resolved to relations. Borrowed by join_plan_make. */
 struct join_request {
     enum join_job_kind kind;
-    const char *on;     /* join: "a=b[,c=d]"; shuffle: "k[,l]". Names may be double-quoted */
-    const char *select; /* "left.a,right.b" or bare unambiguous names; NULL: all columns, left then right */
-    const char *out;    /* directory or NULL */
+    enum join_type type; /* join only, as the two after it */
+    bool null_equal;     /* NULL equals NULL in keys (IS NOT DISTINCT FROM) */
+    bool null_aware;     /* of an anti join: NOT IN's rule instead of NOT EXISTS' */
+    const char *on;      /* join: "a=b[,c=d]"; shuffle: "k[,l]". Names may be double-quoted */
+    const char *select;  /* "left.a,right.b" or bare unambiguous names; NULL: all columns, left then right; of a semi or
+                            anti join the left ones only */
+    const char *out;     /* directory or NULL */
     enum shuffle_output_kind output; /* COUNT when out is NULL */
     bool into_table;                 /* shuffle only: rows go into hash tables instead of an output (bench/shuffle) */
 };
@@ -32,9 +37,11 @@ struct join_side {
 
 struct join_plan {
     enum join_job_kind kind;
-    uint32_t sides;           /* 2 for join, 1 for shuffle */
-    struct join_side side[2]; /* left, right */
-    uint32_t build;           /* side that is built: pass 0 scans it, pass 1 the other */
+    enum join_type type;         /* join */
+    bool null_equal, null_aware; /* as in the request */
+    uint32_t sides;              /* 2 for join, 1 for shuffle */
+    struct join_side side[2];    /* left, right */
+    uint32_t build;              /* side that is built: pass 0 scans it, pass 1 the other */
     bool into_table;
     enum shuffle_output_kind output;
     char *out;                              /* directory, NULL for none */
@@ -46,7 +53,7 @@ struct join_plan {
 
 /* Plans a job. Takes over relation[0..] (also on error: they are freed). Errors (BASE_NOT_FOUND, BASE_TYPE,
  * BASE_INVALID) name columns, types, and what there is to choose from. The build side is the one with fewer estimated
- * bytes. */
+ * bytes; with null_aware it is the right one, because what is there decides about every row of the left. */
 enum base_status join_plan_make(const struct join_request *request, struct shuffle_relation relation[2],
                                 struct join_plan *plan, struct base_error *error);
 void join_plan_free(struct join_plan *plan);

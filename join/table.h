@@ -39,11 +39,33 @@ uint64_t join_table_bytes(const struct join_table *table); /* directory and row 
 uint64_t join_table_copied_bytes(const struct join_table *table);
 void join_table_close(struct join_table *table);
 
+/* What a probe gives out, and what it leaves behind in the table. */
+enum join_probe_form {
+    JOIN_PROBE_PAIRS,     /* every pair */
+    JOIN_PROBE_PADDED,    /* every pair, and probe rows without a match: (NULL, row) */
+    JOIN_PROBE_MARKED,    /* every pair; entries that are in one are marked */
+    JOIN_PROBE_BOTH,      /* the two before together */
+    JOIN_PROBE_FIRST,     /* the first pair of each probe row */
+    JOIN_PROBE_UNMATCHED, /* probe rows without a match alone: (NULL, row) */
+    JOIN_PROBE_NEW,       /* the first pair of each build row, whose entry is then marked */
+    JOIN_PROBE_FORM_COUNT
+};
+
 /* Finds matches of probe rows. Produces pairs (build row, probe row) into arrays of pairs_max; *pairs is how many. On
  * return rows->next and rows->resume say where to go on (in the middle of a row's matches); all is done when rows->next
- * == rows->count. Makes progress whenever pairs_max > 0. */
-void join_table_probe(const struct join_table *table, const struct shuffle_key *probe_key,
+ * == rows->count. Makes progress whenever pairs_max > 0. A table is probed in one form all its life. */
+void join_table_probe(const struct join_table *table, enum join_probe_form form, const struct shuffle_key *probe_key,
                       const struct shuffle_layout *probe_layout, struct shuffle_rows *rows, uint32_t pairs_max,
                       const uint8_t **build, const uint8_t **probe, uint32_t *pairs);
+
+/* Where a walk over all entries has come to; starts as zeros. */
+struct join_table_cursor {
+    uint32_t block;
+    const uint8_t *at; /* NULL: at the block's beginning */
+};
+/* Walks on over at most *visits entries, of which it takes away those that it looked at, and gives out the rows of
+ * those that no probe has marked: *count of them, rows_max at most. False: no entry is left. */
+bool join_table_unmarked(const struct join_table *table, struct join_table_cursor *cursor, uint64_t *visits,
+                         uint32_t rows_max, const uint8_t **rows, uint32_t *count);
 
 #endif

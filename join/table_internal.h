@@ -2,13 +2,13 @@
  *
  * Link word: what a head of the directory and the first 8 bytes of an entry hold.
  *
- *   63      48 47                         3  2..1  0
- *   [ filter ][ address of an entry / 8     ][ 0 ][ R ]
+ *   63      48 47                         3  2   1    0
+ *   [ filter ][ address of an entry / 8     ][ 0 ][ M ][ R ]
  *
  * filter: the union of the filter bits of every entry reachable through this word; the word 0 reaches none. A new entry
  * takes over the head's word as it is, so each entry's own word filters what comes after it, and a walk ends as soon as
  * the rest cannot hold the key. R (in an entry's own word): this entry holds a row pointer in its second word instead
- * of the row itself. */
+ * of the row itself. M (likewise): this entry's row has found a partner; set by probes that mark. */
 #ifndef MILLRACE_JOIN_TABLE_INTERNAL_H
 #define MILLRACE_JOIN_TABLE_INTERNAL_H
 
@@ -17,6 +17,7 @@
 enum { JOIN_ENTRY_HEAD_BYTES = 8 };
 #define JOIN_LINK_ADDRESS UINT64_C(0x0000fffffffffff8)
 #define JOIN_LINK_REFERENCE UINT64_C(1)
+#define JOIN_LINK_MATCHED UINT64_C(2)
 /* A resume word that reaches nothing: the row's matches are all found. */
 #define JOIN_LINK_NOTHING JOIN_LINK_REFERENCE
 
@@ -66,6 +67,22 @@ static inline const uint8_t *join_entry_row(const uint8_t *entry)
 {
     const uint8_t *after = entry + JOIN_ENTRY_HEAD_BYTES;
     return base_load_u64(entry) & JOIN_LINK_REFERENCE ? (const uint8_t *)(uintptr_t)base_load_u64(after) : after;
+}
+
+/* Bytes from an entry to the one after it. */
+static inline uint64_t join_entry_size(const struct join_table *table, const uint8_t *entry)
+{
+    if (table->entry_bytes)
+        return table->entry_bytes;
+    if (base_load_u64(entry) & JOIN_LINK_REFERENCE)
+        return JOIN_ENTRY_HEAD_BYTES + sizeof(uint64_t);
+    return JOIN_ENTRY_HEAD_BYTES + base_align_up(shuffle_row_bytes(table->layout, entry + JOIN_ENTRY_HEAD_BYTES), 8);
+}
+
+/* Where the entries of a block end; blocks after the current one have none. */
+static inline const uint8_t *join_block_end(const struct join_table *table, uint32_t block)
+{
+    return block == table->block_current ? table->at : table->block[block].start + table->block[block].used;
 }
 
 #endif

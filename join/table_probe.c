@@ -28,7 +28,12 @@ enum { PROBE_GROUP = 128, PROBE_MATCHES = 2048 };
 enum {
     PROBE_DIFFERING = 1, /* entries may be references */
     PROBE_KEY_4 = 2,     /* the key is one integer of 4 bytes, of the same type on both sides */
-    PROBE_KEY_8 = 4      /* or of 8 bytes; neither: any key */
+    PROBE_KEY_8 = 4,     /* or of 8 bytes; neither: any key */
+    PROBE_PAD = 8,       /* rows without a match are given out, too */
+    PROBE_FIRST = 16,    /* of a row's matches only the first is looked for */
+    PROBE_SKIP = 32,     /* and it is not given out */
+    PROBE_MARK = 64,     /* entries that match are marked */
+    PROBE_NEW = 128      /* and only those that were not are given out */
 };
 
 struct probe {
@@ -45,10 +50,10 @@ struct probe_group {
     uint32_t rows, depth; /* a row's share of match, which is at least 16 */
     uint32_t sum, deep;   /* matches of all rows; rows that filled their share and may have more */
     uint64_t filter[PROBE_GROUP];
-    uint64_t link[PROBE_GROUP];          /* of the rows still looking, packed to the front */
-    uint8_t looking[PROBE_GROUP];        /* which rows these are */
-    uint16_t found[PROBE_GROUP];         /* matches of each row */
-    const uint8_t *match[PROBE_MATCHES]; /* entries: match j of row i is at j * rows + i */
+    uint64_t link[PROBE_GROUP];    /* of the rows still looking, packed to the front */
+    uint8_t looking[PROBE_GROUP];  /* which rows these are */
+    uint16_t found[PROBE_GROUP];   /* matches of each row */
+    uint8_t *match[PROBE_MATCHES]; /* entries: match j of row i is at j * rows + i */
 };
 _Static_assert(PROBE_GROUP <= UINT8_MAX + 1 && PROBE_MATCHES <= UINT16_MAX, "rows and matches are counted in few bits");
 
@@ -68,6 +73,18 @@ ALWAYS_INLINE bool keys_equal(const struct probe *probe, unsigned kind, const ui
     return shuffle_key_equal(probe->table->key, probe->table->layout, build_row, probe->key, probe->layout, probe_row);
 }
 
+ALWAYS_INLINE bool entry_marked(const uint8_t *entry)
+{
+    return base_load_u64(entry) & JOIN_LINK_MATCHED;
+}
+
+/* Entries that are marked already are not written to again. */
+ALWAYS_INLINE void entry_mark(unsigned kind, uint8_t *entry)
+{
+    if (kind & PROBE_MARK && !entry_marked(entry))
+        base_store_u64(entry, base_load_u64(entry) | JOIN_LINK_MATCHED);
+}
+
 ALWAYS_INLINE void pair_put(struct probe *probe, const uint8_t *build_row, const uint8_t *probe_row)
 {
     probe->build_out[probe->pairs] = build_row;
@@ -82,11 +99,15 @@ ALWAYS_INLINE uint64_t chain_walk(struct probe *probe, unsigned kind, uint64_t l
     while (join_link_may_hold(link, filter)) {
         if (probe->pairs == probe->pairs_max)
             return link;
-        const uint8_t *entry = join_link_entry(link);
+        uint8_t *entry = join_link_entry(link);
         const uint8_t *build_row = entry_row(kind, entry);
         link = base_load_u64(entry);
-        if (keys_equal(probe, kind, build_row, probe_row))
-            pair_put(probe, build_row, probe_row);
+        if (!keys_equal(probe, kind, build_row, probe_row))
+            continue;
+        if (kind & PROBE_NEW && link & JOIN_LINK_MATCHED)
+            return 0;
+        pair_put(probe, build_row, probe_row);
+        entry_mark(kind, entry);
     }
     return 0;
 }
@@ -136,17 +157,19 @@ ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct p
     for (uint32_t looking = group_start(probe, group); looking > 0;) {
         uint32_t kept = 0;
         for (uint32_t i = 0; i < looking; i++) {
-            const uint8_t *entry = join_link_entry(group->link[i]);
+            uint8_t *entry = join_link_entry(group->link[i]);
             const uint32_t which = group->looking[i];
             const uint64_t link = base_load_u64(entry);
-            const uint32_t equal = keys_equal(probe, kind, entry_row(kind, entry), row[which]);
+            uint32_t equal = keys_equal(probe, kind, entry_row(kind, entry), row[which]);
             const uint32_t found = group->found[which];
+            const uint32_t known = kind & PROBE_NEW ? equal & (uint32_t)(link / JOIN_LINK_MATCHED) & 1 : 0;
+            equal &= !known;
             group->match[found * rows + which] = entry;
             group->found[which] = (uint16_t)(found + equal);
             sum += equal;
-            const uint32_t more = join_link_may_hold(link, group->filter[which]);
-            const uint32_t full = found + equal == depth;
-            deep += more & full;
+            const uint32_t more = join_link_may_hold(link, group->filter[which]) & !known;
+            const uint32_t full = kind & PROBE_FIRST ? equal : found + equal == depth;
+            deep += kind & PROBE_FIRST ? 0 : more & full;
             group->link[kept] = link;
             group->looking[kept] = (uint8_t)which;
             kept += more & !full;
@@ -155,6 +178,8 @@ ALWAYS_INLINE void group_find(const struct probe *probe, unsigned kind, struct p
             __builtin_prefetch(join_link_entry(group->link[i]));
         looking = kept;
     }
+    for (uint32_t i = 0; kind & PROBE_PAD && i < rows; i++)
+        sum += group->found[i] == 0;
     group->sum = sum;
     group->deep = deep;
 }
@@ -166,9 +191,14 @@ ALWAYS_INLINE void group_hand_out_all(struct probe *probe, unsigned kind, const 
     uint32_t pairs = probe->pairs;
     for (uint32_t i = 0; i < group->rows; i++) {
         const uint32_t found = group->found[i];
+        if (kind & PROBE_MARK)
+            for (uint32_t j = 0; j < found; j++)
+                entry_mark(kind, group->match[j * group->rows + i]);
         probe->build_out[pairs] = found ? entry_row(kind, group->match[i]) : NULL;
         probe->probe_out[pairs] = row[i];
-        pairs += found > 0;
+        pairs += kind & PROBE_SKIP ? found == 0 : kind & PROBE_PAD ? 1 : found > 0;
+        if (kind & PROBE_FIRST)
+            continue;
         for (uint32_t j = 1; j < found; j++, pairs++) {
             probe->build_out[pairs] = entry_row(kind, group->match[j * group->rows + i]);
             probe->probe_out[pairs] = row[i];
@@ -178,6 +208,17 @@ ALWAYS_INLINE void group_hand_out_all(struct probe *probe, unsigned kind, const 
     probe->rows->next += group->rows;
 }
 
+/* A row that has no match. False: there is no room for it. */
+ALWAYS_INLINE bool row_pad(struct probe *probe, unsigned kind, const uint8_t *row)
+{
+    if (!(kind & PROBE_PAD))
+        return true;
+    if (probe->pairs == probe->pairs_max)
+        return false;
+    pair_put(probe, NULL, row);
+    return true;
+}
+
 /* Hands out a group row by row, as far as the arrays go. False when they are full: rows->next and resume then say where
  * to go on. */
 ALWAYS_INLINE bool group_hand_out(struct probe *probe, unsigned kind, const struct probe_group *group)
@@ -185,19 +226,23 @@ ALWAYS_INLINE bool group_hand_out(struct probe *probe, unsigned kind, const stru
     struct shuffle_rows *rows = probe->rows;
     for (uint32_t i = 0; i < group->rows; i++, rows->next++) {
         const uint32_t found = group->found[i];
-        if (found == 0)
+        const bool known = kind & PROBE_NEW && found > 0 && entry_marked(group->match[i]); /* by a row before */
+        if (found == 0 && !row_pad(probe, kind, rows->row[rows->next]))
+            return false;
+        if (found == 0 || known || kind & PROBE_SKIP)
             continue;
         const uint32_t taken = (uint32_t)base_min_u64(found, probe->pairs_max - probe->pairs);
         if (taken == 0)
             return false;
         const uint8_t *row = rows->row[rows->next];
-        const uint8_t *entry = NULL;
+        uint8_t *entry = NULL;
         for (uint32_t j = 0; j < taken; j++) {
             /* NOLINTNEXTLINE(clang-analyzer-core.uninitialized.Assign): `found` of them are there, see group_find */
             entry = group->match[j * group->rows + i];
             pair_put(probe, entry_row(kind, entry), row);
+            entry_mark(kind, entry);
         }
-        if (taken == found && found < group->depth)
+        if (kind & PROBE_FIRST || (taken == found && found < group->depth))
             continue;
         rows->resume = chain_walk(probe, kind, base_load_u64(entry), group->filter[i], row);
         if (rows->resume)
@@ -234,7 +279,7 @@ ALWAYS_INLINE void probe_run(struct probe *probe, unsigned kind)
         }
         group_size(probe, &group);
         group_find(probe, kind, &group);
-        if (group.deep == 0 && group.sum < probe->pairs_max - probe->pairs)
+        if (!(kind & PROBE_NEW) && group.deep == 0 && group.sum < probe->pairs_max - probe->pairs)
             group_hand_out_all(probe, kind, &group);
         else if (!group_hand_out(probe, kind, &group))
             return;
@@ -245,12 +290,62 @@ ALWAYS_INLINE void probe_run(struct probe *probe, unsigned kind)
 static unsigned key_kind(const struct shuffle_key *key, const struct shuffle_slot *build_slot,
                          const struct shuffle_slot *probe_slot)
 {
-    if (key->count != 1 || key->part[0].class != SHUFFLE_KEY_INTEGER || build_slot->type != probe_slot->type)
+    if (key->count != 1 || key->null_equal || key->part[0].class != SHUFFLE_KEY_INTEGER ||
+        build_slot->type != probe_slot->type)
         return 0;
     return build_slot->width == 8 ? PROBE_KEY_8 : build_slot->width == 4 ? PROBE_KEY_4 : 0;
 }
 
-void join_table_probe(const struct join_table *table, const struct shuffle_key *probe_key,
+/* The forms but for PAIRS are specialised less: for keys of 8 bytes and for any, and with entries that may differ. */
+#define PROBE_FORMS(X)                                                                                                 \
+    X(PADDED, PROBE_PAD)                                                                                               \
+    X(MARKED, PROBE_MARK)                                                                                              \
+    X(BOTH, PROBE_PAD | PROBE_MARK)                                                                                    \
+    X(FIRST, PROBE_FIRST)                                                                                              \
+    X(UNMATCHED, PROBE_FIRST | PROBE_PAD | PROBE_SKIP)                                                                 \
+    X(NEW, PROBE_MARK | PROBE_NEW)
+
+static void probe_run_form(struct probe *probe, enum join_probe_form form, bool key_8)
+{
+    switch (form) {
+#define X(name, flags)                                                                                                 \
+    case JOIN_PROBE_##name:                                                                                            \
+        if (key_8)                                                                                                     \
+            probe_run(probe, (flags) | PROBE_KEY_8 | PROBE_DIFFERING);                                                 \
+        else                                                                                                           \
+            probe_run(probe, (flags) | PROBE_DIFFERING);                                                               \
+        break;
+        PROBE_FORMS(X)
+#undef X
+    default:
+        BASE_ASSERT(false);
+    }
+}
+
+static void probe_run_pairs(struct probe *probe, unsigned kind)
+{
+    switch (kind) {
+    case PROBE_KEY_8:
+        probe_run(probe, PROBE_KEY_8);
+        break;
+    case PROBE_KEY_4:
+        probe_run(probe, PROBE_KEY_4);
+        break;
+    case PROBE_KEY_8 | PROBE_DIFFERING:
+        probe_run(probe, PROBE_KEY_8 | PROBE_DIFFERING);
+        break;
+    case PROBE_KEY_4 | PROBE_DIFFERING:
+        probe_run(probe, PROBE_KEY_4 | PROBE_DIFFERING);
+        break;
+    case PROBE_DIFFERING:
+        probe_run(probe, PROBE_DIFFERING);
+        break;
+    default:
+        probe_run(probe, 0);
+    }
+}
+
+void join_table_probe(const struct join_table *table, enum join_probe_form form, const struct shuffle_key *probe_key,
                       const struct shuffle_layout *probe_layout, struct shuffle_rows *rows, uint32_t pairs_max,
                       const uint8_t **build, const uint8_t **probe_rows, uint32_t *pairs)
 {
@@ -270,24 +365,10 @@ void join_table_probe(const struct join_table *table, const struct shuffle_key *
                           .pairs_max = pairs_max,
                           .build_out = build,
                           .probe_out = probe_rows};
-    switch (key_kind(probe_key, build_slot, probe_slot) | (table->entry_bytes ? 0 : PROBE_DIFFERING)) {
-    case PROBE_KEY_8:
-        probe_run(&probe, PROBE_KEY_8);
-        break;
-    case PROBE_KEY_4:
-        probe_run(&probe, PROBE_KEY_4);
-        break;
-    case PROBE_KEY_8 | PROBE_DIFFERING:
-        probe_run(&probe, PROBE_KEY_8 | PROBE_DIFFERING);
-        break;
-    case PROBE_KEY_4 | PROBE_DIFFERING:
-        probe_run(&probe, PROBE_KEY_4 | PROBE_DIFFERING);
-        break;
-    case PROBE_DIFFERING:
-        probe_run(&probe, PROBE_DIFFERING);
-        break;
-    default:
-        probe_run(&probe, 0);
-    }
+    const unsigned kind = key_kind(probe_key, build_slot, probe_slot);
+    if (form == JOIN_PROBE_PAIRS)
+        probe_run_pairs(&probe, kind | (table->entry_bytes ? 0 : PROBE_DIFFERING));
+    else
+        probe_run_form(&probe, form, kind == PROBE_KEY_8);
     *pairs = probe.pairs;
 }

@@ -226,25 +226,16 @@ static void rehash_group_link(struct join_table *table, struct rehash_group *gro
     group->count = 0;
 }
 
-static uint64_t entry_size(const struct join_table *table, const uint8_t *entry)
-{
-    if (table->entry_bytes)
-        return table->entry_bytes;
-    if (base_load_u64(entry) & JOIN_LINK_REFERENCE)
-        return JOIN_ENTRY_HEAD_BYTES + sizeof(uint64_t);
-    return JOIN_ENTRY_HEAD_BYTES + base_align_up(shuffle_row_bytes(table->layout, entry + JOIN_ENTRY_HEAD_BYTES), 8);
-}
-
 static void directory_fill(struct join_table *table)
 {
     struct rehash_group group = {.count = 0};
     for (uint32_t i = 0; i < table->block_count && i <= table->block_current; i++) {
         uint8_t *entry = table->block[i].start;
-        const uint8_t *end = i == table->block_current ? table->at : entry + table->block[i].used;
+        const uint8_t *end = join_block_end(table, i);
         while (entry < end) {
             group.entry[group.count] = entry;
             group.row[group.count++] = join_entry_row(entry);
-            entry += entry_size(table, entry);
+            entry += join_entry_size(table, entry);
             if (group.count == REHASH_GROUP)
                 rehash_group_link(table, &group);
         }

@@ -94,13 +94,13 @@ static void task_turn_pass(struct join_task *task, uint32_t pass, const struct s
     }
 }
 
-/* Pairs still collected, then the output's buffers, then the disk. */
+/* Pairs still collected and build rows without a partner, then the output's buffers, then the disk. */
 static void task_turn_finishing(struct join_task *task)
 {
     struct base_error error = {0};
     enum base_status status = BASE_OK;
     if (task->passes == TASK_PASSES)
-        status = join_probe_sink_drain(task->sink[1], &error);
+        status = join_probe_sink_finish(task->sink[1], &error);
     if (status == BASE_OK && task->output)
         status = shuffle_output_finish(task->output, &error);
     if (status == BASE_BUSY)
@@ -191,6 +191,8 @@ static void task_free(struct shuffle_task *base)
     else
         for (uint32_t i = 0; i < TASK_PASSES; i++)
             join_sink_close(task->sink[i]);
+    for (uint32_t i = 0; i < TASK_SIDES; i++)
+        join_sink_close(task->unmatched[i]);
     shuffle_output_close(task->output);
     join_table_close(task->table);
     for (uint32_t i = 0; i < TASK_SIDES; i++) {
@@ -243,6 +245,18 @@ void join_task_survey(struct join_task *task)
             shuffle_pass_start(task->survey[side]);
 }
 
+/* NOT IN: what all workers saw of the right side decides about the whole left one. A NULL there leaves nothing of it;
+ * no row at all leaves everything, rows with a NULL key too; else these go. */
+static void task_choose_null_aware(struct join_task *task)
+{
+    const uint16_t saw = shuffle_exchange_notes(task->exchange[0]);
+    const bool nullable = task->config.plan->side[0].key_nullable;
+    const enum shuffle_null_keys unmatched =
+        saw & SHUFFLE_FRAME_SAW_ROWS ? SHUFFLE_NULL_KEYS_DROP : SHUFFLE_NULL_KEYS_ASIDE;
+    shuffle_pass_choose(task->pass[1], nullable ? unmatched : SHUFFLE_NULL_KEYS_TRAVEL,
+                        !(saw & SHUFFLE_FRAME_SAW_NULL_KEYS));
+}
+
 void join_task_start(struct join_task *task, uint32_t pass)
 {
     BASE_ASSERT(pass < task->passes);
@@ -251,6 +265,8 @@ void join_task_start(struct join_task *task, uint32_t pass)
     base_state_enter(&task->base.state, pass == 0 ? TASK_PASS_0 : TASK_PASS_1);
     if (pass == 0)
         task->scan_begin_ns = net_engine_now_ns(task->base.config.engine);
+    else if (task->config.plan->null_aware)
+        task_choose_null_aware(task);
     shuffle_pass_start(task->pass[pass]);
 }
 

@@ -41,6 +41,12 @@ enum join_step {
     X(rows_scanned_left, ROWS, SUM, SUM, JOB, "rows_scanned_left", NULL, "of these, from the left or only input")      \
     X(rows_scanned_right, ROWS, SUM, SUM, JOB, "rows_scanned_right", NULL, "of these, from the right input")           \
     X(input_bytes, BYTES, SUM, SUM, JOB, "input_bytes", NULL, "bytes read from the inputs")                            \
+    X(rows_unmatched, ROWS, SUM, SUM, JOB, "rows_unmatched", NULL,                                                     \
+      "rows of the result without a partner on the other side, those with a NULL in their key included")               \
+    X(rows_null_kept, ROWS, SUM, SUM, JOB, "rows_null_kept", NULL,                                                     \
+      "of these, rows with a NULL in their key, which stayed at the worker that scanned them")                         \
+    X(rows_dropped, ROWS, SUM, SUM, JOB, "rows_dropped", NULL,                                                         \
+      "rows scanned that can add nothing to the result, as those with a NULL in their key")                            \
     X(table_rows, ROWS, SUM, SUM, BOTH, "table_rows", NULL, "rows in hash tables")                                     \
     X(table_bytes, BYTES, SUM, SUM, BOTH, "table_bytes", NULL, "memory of hash tables")                                \
     X(table_copied_bytes, BYTES, SUM, SUM, BOTH, "table_copied_bytes", NULL,                                           \

@@ -22,6 +22,7 @@ struct join_task {
     struct join_table *table;      /* join, or shuffle into a table */
     struct shuffle_output *output; /* join, or shuffle into an output */
     struct shuffle_sink *sink[TASK_PASSES];
+    struct shuffle_sink *unmatched[TASK_SIDES]; /* for rows of a side that are kept though nothing matches them */
     struct shuffle_exchange *exchange[TASK_PASSES];
     struct shuffle_morsel_queue *preloaded[TASK_SIDES]; /* the one morsel that this worker holds in memory */
     struct shuffle_pass *pass[TASK_PASSES];

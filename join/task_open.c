@@ -59,11 +59,18 @@ static enum base_status task_open_sinks(struct join_task *task, struct base_erro
     if (status != BASE_OK)
         return status;
     const uint32_t probe = join_plan_pass_side(plan, 1);
+    for (uint32_t side = 0; side < TASK_SIDES; side++)
+        if (join_type_keeps(plan->type, side)) {
+            const enum base_status kept = join_unmatched_sink_open(task->output, side, &task->unmatched[side], error);
+            if (kept != BASE_OK)
+                return kept;
+        }
     const struct join_probe_sink_config config = {.table = task->table,
                                                   .key = &plan->side[probe].key,
                                                   .layout = &task->layout[probe],
                                                   .output = task->output,
-                                                  .build_is_left = plan->build == 0};
+                                                  .type = plan->type,
+                                                  .build = plan->build};
     return join_probe_sink_open(&config, &task->sink[1], error);
 }
 
@@ -82,6 +89,14 @@ static enum base_status task_open_exchange(struct join_task *task, uint32_t pass
                                                    .verify = job->settings.verify,
                                                    .sink = task->sink[pass]};
     return shuffle_exchange_open(&config, &task->exchange[pass], error);
+}
+
+/* What becomes of rows of a side whose key has a NULL. */
+static enum shuffle_null_keys task_null_keys(const struct join_plan *plan, uint32_t side)
+{
+    if (plan->kind != JOIN_JOB_JOIN || plan->null_equal || !plan->side[side].key_nullable)
+        return SHUFFLE_NULL_KEYS_TRAVEL;
+    return join_type_keeps(plan->type, side) ? SHUFFLE_NULL_KEYS_ASIDE : SHUFFLE_NULL_KEYS_DROP;
 }
 
 /* A preloaded share is one morsel that only this worker takes. */
@@ -126,7 +141,9 @@ static enum base_status task_open_pass(struct join_task *task, uint32_t pass, st
     struct shuffle_pass_config config = {.exchange = task->exchange[pass],
                                          .queue = task->config.queue[side],
                                          .key = &of->key,
-                                         .drop_null_keys = of->key_nullable && plan->kind == JOIN_JOB_JOIN,
+                                         .null_keys = task_null_keys(plan, side),
+                                         .aside = task->unmatched[side],
+                                         .governor = task->base.config.governor,
                                          .workers = job->workers};
     enum base_status status = shuffle_scan_open(&scan_config, &config.scan, error);
     if (status != BASE_OK)

@@ -14,6 +14,8 @@ static void task_result_pass(struct join_task_result *result, const struct shuff
 {
     const uint64_t rows = shuffle_pass_rows(pass);
     result->rows_scanned += rows;
+    result->rows_dropped += shuffle_pass_rows_dropped(pass);
+    result->rows_null_kept += shuffle_pass_rows_aside(pass);
     *(side == 0 ? &result->rows_scanned_left : &result->rows_scanned_right) += rows;
     result->input_bytes += shuffle_pass_input_bytes(pass);
     result->stalls_input += shuffle_pass_stalls_input(pass);
@@ -26,6 +28,9 @@ void join_task_result(const struct join_task *task, struct join_task_result *res
         task_result_pass(result, task->pass[pass], join_plan_pass_side(task->config.plan, pass));
         task_result_exchange(result, shuffle_exchange_counters(task->exchange[pass]));
     }
+    result->rows_unmatched = result->rows_null_kept;
+    if (task->passes == TASK_PASSES)
+        result->rows_unmatched += join_probe_sink_unmatched(task->sink[1]);
     if (task->table) {
         result->table_rows = join_table_rows(task->table);
         result->table_bytes = join_table_bytes(task->table);

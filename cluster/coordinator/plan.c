@@ -277,6 +277,9 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
     }
     const bool join = job->submit.kind == CLUSTER_KIND_JOIN;
     const struct join_request request = {.kind = join ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE,
+                                         .type = job->submit.type,
+                                         .null_equal = job->submit.null_equal,
+                                         .null_aware = job->submit.null_aware,
                                          .on = job->submit.on,
                                          .select = job->submit.select,
                                          .out = job->submit.out,

@@ -12,7 +12,7 @@ static double report_seconds(uint64_t from_ns, uint64_t to_ns)
     return to_ns > from_ns ? (double)(to_ns - from_ns) / 1e9 : 0;
 }
 
-/* "join shared:a.csv shared:b.csv on id=id" */
+/* "join shared:a.csv shared:b.csv on id=id", "left join ..." */
 static void job_words(const struct cluster_submit *submit, char *text, size_t text_bytes)
 {
     const bool join = submit->kind == CLUSTER_KIND_JOIN;
@@ -20,9 +20,10 @@ static void job_words(const struct cluster_submit *submit, char *text, size_t te
         snprintf(text, text_bytes, "bisect");
         return;
     }
-    snprintf(text, text_bytes, "%s %.80s%s%.80s %s %.60s", join ? "join" : "shuffle",
-             submit->source[0].text ? submit->source[0].text : "", join ? " " : "",
-             join && submit->source[1].text ? submit->source[1].text : "", join ? "on" : "by",
+    const bool inner = !join || submit->type == JOIN_TYPE_INNER;
+    snprintf(text, text_bytes, "%s%s%s %.80s%s%.80s %s %.60s", inner ? "" : join_type_word(submit->type),
+             inner ? "" : " ", join ? "join" : "shuffle", submit->source[0].text ? submit->source[0].text : "",
+             join ? " " : "", join && submit->source[1].text ? submit->source[1].text : "", join ? "on" : "by",
              submit->on ? submit->on : "");
 }
 
@@ -95,6 +96,7 @@ static bool fill_report(const struct cluster_coordinator *c, const struct coordi
     report->error = job->error;
     report->bad_request = job->bad_request;
     report->kind = job->submit.kind;
+    report->type = job->submit.type;
     report->build_side = job->planned ? job->plan.join.build : 0;
     report->seconds = report_seconds(job->started_ns, c->now_ns);
     report->spans = job->spans;

@@ -2,9 +2,7 @@
 #include "cluster/options/options.h"
 
 #include <limits.h>
-#include <string.h>
 
-#include "base/text/nearest.h"
 #include "cluster/options/key_option.h"
 #include "cluster/options/value.h"
 #include "cluster/protocol/listen_policy.h"
@@ -59,28 +57,11 @@ static const struct option_row version_rows[] = {{.name = "version",
 
 /* ---- matching ---- */
 
-static const struct option_choice type_choices[] = {{"inner", 0}, {0}};
-
-/* Nothing is stored: there is one kind. Kinds that others have are no misspellings. */
-static enum base_status read_type(const struct option_row *row, const char *text, void *target,
-                                  struct base_error *error)
-{
-    static const char *const known[] = {"inner", "left", "right", "full", "semi", "anti"};
-    struct base_nearest nearest = base_nearest_to(text, strlen(text));
-    (void)target;
-    if (strcmp(text, row->choice->word) == 0)
-        return BASE_OK;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(text, known[i]) == 0)
-            return base_error_set(error, BASE_UNSUPPORTED,
-                                  "--type=%s: this version has inner joins only; omit --type or write --type=inner",
-                                  text);
-        base_nearest_offer(&nearest, known[i]);
-    }
-    char hint[BASE_NEAREST_HINT_BYTES];
-    return base_error_set(error, BASE_INVALID, "--type=%.80s is no kind of join%s: this version has inner joins only",
-                          text, base_nearest_hint(&nearest, "", hint));
-}
+static const struct option_choice type_choices[] = {
+#define X(name, word) {word, JOIN_TYPE_##name},
+    JOIN_TYPE_LIST(X)
+#undef X
+        {0}};
 
 static const struct option_row join_match_rows[] = {
     {.name = "on",
@@ -97,9 +78,31 @@ static const struct option_row join_match_rows[] = {
                "A name with a comma, an equals sign or a dot in it is written in double quotes."},
     {.name = "type",
      .choice = type_choices,
-     .read = read_type,
+     .read = option_read_choice,
+     ARGS_FIELD(submit.type),
      .preset = "inner",
-     .help = "Kind of join; this version has inner joins only"},
+     .help = "Type of join; semi and anti give rows of the left side",
+     .manual = "Type of join.\n"
+               "Inner gives every pair of rows with equal keys.\n"
+               "Left, right and full add the rows of that side, or of both, that have no partner, with NULL in the "
+               "columns of the other side.\n"
+               "Semi gives the rows of the left side that have a partner, each once; anti those that have none, which "
+               "is the rule of NOT EXISTS: rows with a NULL in their key are among them."},
+    {.name = "null-equal",
+     .read = option_read_flag,
+     ARGS_FIELD(submit.null_equal),
+     .help = "NULL equals NULL in keys, as in IS NOT DISTINCT FROM",
+     .manual = "NULL equals NULL in keys, and no value, as in IS NOT DISTINCT FROM.\n"
+               "Without it NULL equals nothing."},
+    {.name = "null-aware",
+     .read = option_read_flag,
+     ARGS_FIELD(submit.null_aware),
+     .help = "With --type=anti: the rule of NOT IN",
+     .manual = "With\n.Fl -type Ns = Ns Cm anti :\n"
+               "the rule of NOT IN instead of NOT EXISTS, for a key of one column.\n"
+               "A NULL in the key of any right row makes the result empty; a right side without rows leaves every left "
+               "row, also those whose key is NULL; else these go.\n"
+               "The right side goes into the hash tables."},
     {.name = "select",
      .value = "COLUMN[,...]",
      .read = option_read_text,

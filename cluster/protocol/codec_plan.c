@@ -392,6 +392,36 @@ static void get_side(struct wire_reader *reader, const Wire__Side *wire, struct 
     }
 }
 
+/* What the type of join and its rules for NULLs allow. A plan of another kind of job has none. */
+static void get_type(struct wire_reader *reader, const Wire__Plan *wire, struct join_plan *plan)
+{
+    plan->type = (enum join_type)wire_below(reader, "type of join", wire->join_type, JOIN_TYPE_COUNT);
+    plan->null_equal = wire->null_equal;
+    plan->null_aware = wire->null_aware;
+    for (uint32_t side = 0; side < plan->sides; side++)
+        plan->side[side].key.null_equal = plan->null_equal;
+    if (reader->failed)
+        return;
+    if (plan->kind != JOIN_JOB_JOIN && (plan->type != JOIN_TYPE_INNER || plan->null_equal || plan->null_aware))
+        wire_refuse(reader, BASE_PROTOCOL, "a job that is no join has a type of join");
+    if (plan->null_aware &&
+        (plan->type != JOIN_TYPE_ANTI || plan->null_equal || plan->build != 1 || plan->side[0].key.count != 1))
+        wire_refuse(reader, BASE_PROTOCOL, "a plan has NOT IN's rule that cannot have it");
+}
+
+/* Of a semi or anti join the left side alone has columns in the result; the columns of a padded side may be NULL. */
+static void check_item(struct wire_reader *reader, const struct join_plan *plan, uint32_t i)
+{
+    const struct shuffle_output_item *item = &plan->item[i];
+    const struct shuffle_field *from = &plan->side[item->side].schema.field[item->column], *to = &plan->result.field[i];
+    const bool nullable = from->nullable || (plan->sides == 2 && join_type_pads(plan->type, item->side));
+    if (from->type != to->type || from->width != to->width || nullable != to->nullable)
+        wire_refuse(reader, BASE_PROTOCOL, "result column \"%s\" has another type than its source", to->name);
+    if (item->side == 1 && !join_type_pairs(plan->type))
+        wire_refuse(reader, BASE_PROTOCOL, "a join of type %s has a right column in its result",
+                    join_type_word(plan->type));
+}
+
 /* The classes of a key are what its columns' types make them, and a key is nullable when a column is. */
 static void check_keys(struct wire_reader *reader, const struct join_plan *plan)
 {
@@ -442,10 +472,8 @@ static void get_items(struct wire_reader *reader, const Wire__Plan *wire, struct
         struct shuffle_output_item *item = &plan->item[i];
         item->side = wire_below(reader, "side of a result column", wire->item_side[i], plan->sides);
         item->column = wire_below(reader, "result column", wire->item_column[i], plan->side[item->side].project_count);
-        const struct shuffle_field *from = &plan->side[item->side].schema.field[item->column];
-        const struct shuffle_field *to = &plan->result.field[i];
-        if (!reader->failed && (from->type != to->type || from->width != to->width || from->nullable != to->nullable))
-            wire_refuse(reader, BASE_PROTOCOL, "result column \"%s\" has another type than its source", to->name);
+        if (!reader->failed)
+            check_item(reader, plan, i);
     }
 }
 
@@ -508,6 +536,9 @@ Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct cluster_pla
         return NULL;
     wire__plan__init(wire);
     wire->kind = plan->kind;
+    wire->join_type = join->type;
+    wire->null_equal = join->null_equal;
+    wire->null_aware = join->null_aware;
     wire->token = (ProtobufCBinaryData){SHUFFLE_TOKEN_BYTES, (uint8_t *)(uintptr_t)job->token};
     wire->settings = wire_put_settings(scratch, &job->settings);
     for (uint32_t i = 0; i < join->sides; i++) {
@@ -573,6 +604,7 @@ static void get_join(struct wire_reader *reader, const Wire__Plan *wire, struct 
         return;
     check_keys(reader, plan);
     plan->build = wire_below(reader, "build side", wire->build, plan->sides);
+    get_type(reader, wire, plan);
     get_output(reader, wire, plan);
     get_items(reader, wire, plan);
 }

@@ -169,6 +169,7 @@ Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster
     wire->error = wire_put_error(scratch, &report->error);
     wire->bad_request = report->bad_request;
     wire->kind = report->kind;
+    wire->join_type = report->type;
     wire->build_side = report->build_side;
     wire->seconds = report->seconds;
     wire->workers = report->workers;
@@ -222,6 +223,7 @@ void wire_get_report(struct wire_reader *reader, const Wire__Report *wire, struc
     wire_get_error(reader, wire->error, &report->error);
     report->bad_request = wire->bad_request;
     report->kind = (enum cluster_job_kind)wire_below(reader, "kind of job", wire->kind, CLUSTER_KIND_COUNT);
+    report->type = (enum join_type)wire_below(reader, "type of join", wire->join_type, JOIN_TYPE_COUNT);
     report->build_side = wire_below(reader, "build side", wire->build_side, 2);
     report->seconds = wire->seconds;
     report->workers = wire->workers;

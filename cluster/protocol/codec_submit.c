@@ -64,6 +64,9 @@ Wire__Submit *wire_put_submit(struct wire_scratch *scratch, const struct cluster
     wire->kind = submit->kind;
     wire->source = put_sources(scratch, submit->source, submit->source_count);
     wire->n_source = submit->source_count;
+    wire->join_type = submit->type;
+    wire->null_equal = submit->null_equal;
+    wire->null_aware = submit->null_aware;
     wire->on = wire_bytes(submit->on);
     wire->select = wire_bytes(submit->select);
     wire->out = wire_bytes(submit->out);
@@ -84,6 +87,9 @@ void wire_get_submit(struct wire_reader *reader, const Wire__Submit *wire, struc
         [CLUSTER_KIND_JOIN] = 2, [CLUSTER_KIND_SHUFFLE] = 1, [CLUSTER_KIND_BISECT] = 0};
     if (submit->source_count != sources[submit->kind])
         wire_refuse(reader, BASE_PROTOCOL, "a job with %u sources", submit->source_count);
+    submit->type = (enum join_type)wire_below(reader, "type of join", wire->join_type, JOIN_TYPE_COUNT);
+    submit->null_equal = wire->null_equal;
+    submit->null_aware = wire->null_aware;
     submit->on = wire_text(reader, "--on", wire->on, CLUSTER_TEXT_BYTES_MAX);
     submit->select = wire_text_or_null(reader, "--select", wire->select, CLUSTER_TEXT_BYTES_MAX);
     submit->out = wire_text_or_null(reader, "--out", wire->out, PATH_MAX);

@@ -152,9 +152,11 @@ struct cluster_submit {
     enum cluster_job_kind kind;
     uint32_t source_count; /* join 2 (left, right), shuffle 1, bisect 0 */
     struct cluster_source source[2];
-    char *on;     /* join "a=b[,c=d]", shuffle "k[,l]" */
-    char *select; /* or NULL */
-    char *out;    /* absolute directory, or NULL */
+    enum join_type type;         /* join */
+    bool null_equal, null_aware; /* likewise, as in struct join_request */
+    char *on;                    /* join "a=b[,c=d]", shuffle "k[,l]" */
+    char *select;                /* or NULL */
+    char *out;                   /* absolute directory, or NULL */
     enum shuffle_output_kind output;
     bool into_table;
     bool progress; /* the client wants PROGRESS */
@@ -249,6 +251,7 @@ struct cluster_report {
     bool
         bad_request; /* the request was wrong in itself (a column, a type, a word): nothing ran, a repeat cannot help */
     enum cluster_job_kind kind;
+    enum join_type type; /* of a join */
     uint32_t build_side; /* 0 left, 1 right */
     struct cluster_measures sum;
     double seconds; /* from the moment the job began to run to its end, at the coordinator */

@@ -115,6 +115,8 @@ static void put_result(struct json_out *out, json_t *object, const struct cluste
     json_out_put_count(out, object, "rows_skipped_left", report->skipped[0].count);
     json_out_put_count(out, object, "rows_skipped_right", report->skipped[1].count);
     json_out_put(out, object, "skipped", make_skipped(out, report));
+    json_out_put(out, object, "join_type",
+                 report->kind == CLUSTER_KIND_JOIN ? json_out_text(join_type_word(report->type)) : json_null());
     json_out_put_text(out, object, "build_side", side_word(report->build_side));
     json_put_measures(out, object, &report->sum, BASE_SHOWN_JOB);
 }

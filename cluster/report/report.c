@@ -182,6 +182,8 @@ static void print_result(const struct cluster_report *report, uint64_t job, cons
     report_format_exact(report->sum.task.table_rows, rows);
     fprintf(to, "job       %" PRIu64 ", on %u node%s with %u worker%s", job, report->node_count,
             report->node_count == 1 ? "" : "s", report->workers, report->workers == 1 ? "" : "s");
+    if (report->kind == CLUSTER_KIND_JOIN && report->type != JOIN_TYPE_INNER)
+        fprintf(to, "; %s join", join_type_word(report->type));
     if (report->sum.task.table_rows > 0)
         fprintf(to, "; table of the %s side: %s rows, %s",
                 report->kind == CLUSTER_KIND_SHUFFLE ? "only"

@@ -386,6 +386,18 @@ enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, cons
     return status;
 }
 
+void shuffle_exchange_note(struct shuffle_exchange *exchange, uint16_t notes)
+{
+    BASE_ASSERT(!exchange->finished && !(notes & ~SHUFFLE_FRAME_NOTES));
+    exchange->noted |= notes;
+}
+
+uint16_t shuffle_exchange_notes(const struct shuffle_exchange *exchange)
+{
+    BASE_ASSERT(exchange->ended == exchange->workers);
+    return exchange->noted | exchange->heard;
+}
+
 void shuffle_exchange_finish(struct shuffle_exchange *exchange)
 {
     BASE_ASSERT(!exchange->finished && exchange->own.rows.count == 0);

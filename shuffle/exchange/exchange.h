@@ -27,12 +27,16 @@ void shuffle_route_hash(const uint64_t *hash, uint32_t count, uint32_t workers, 
 enum base_status shuffle_exchange_append(struct shuffle_exchange *exchange, const struct shuffle_batch *batch,
                                          const uint64_t *hash, const uint32_t *destination, uint32_t *cursor,
                                          struct base_error *error);
+/* Notes about what this worker scanned for the exchange (SHUFFLE_FRAME_NOTES); all workers hear of them at the end. */
+void shuffle_exchange_note(struct shuffle_exchange *exchange, uint16_t notes);
 /* No more rows from this worker: sends what the lanes hold, then END on every lane. Once. */
 void shuffle_exchange_finish(struct shuffle_exchange *exchange);
 /* All frames and ENDs of this worker have left (handed to the kernel and completed, or returned home). */
 bool shuffle_exchange_sent(const struct shuffle_exchange *exchange);
 /* END has come from every worker, totals agreed, and the sink has taken all rows. */
 bool shuffle_exchange_received(const struct shuffle_exchange *exchange);
+/* The notes of all workers; once shuffle_exchange_received. */
+uint16_t shuffle_exchange_notes(const struct shuffle_exchange *exchange);
 
 const struct shuffle_exchange_counters *shuffle_exchange_counters(const struct shuffle_exchange *exchange);
 

@@ -97,7 +97,7 @@ static void lane_send(struct shuffle_exchange *exchange, struct shuffle_frame *f
     header.destination = frame->destination;
     header.sequence = state->sequence++;
     if (exchange->config.verify) {
-        header.flags = SHUFFLE_FRAME_CHECKED;
+        header.flags |= SHUFFLE_FRAME_CHECKED;
         header.check = XXH3_64bits(frame->wire + SHUFFLE_FRAME_HEADER_BYTES, header.bytes);
     }
     BASE_ASSERT_SLOW(shuffle_frame_check(&header, NULL) == BASE_OK);
@@ -147,7 +147,9 @@ void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
     };
     state->end_away = true;
     memcpy(state->end_wire + SHUFFLE_FRAME_HEADER_BYTES, &totals, sizeof totals);
-    lane_send(exchange, &state->end, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_END, .bytes = sizeof totals});
+    lane_send(
+        exchange, &state->end,
+        (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_END, .flags = exchange->noted, .bytes = sizeof totals});
 }
 
 void shuffle_lanes_seal(struct shuffle_exchange *exchange)

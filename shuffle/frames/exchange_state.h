@@ -51,6 +51,7 @@ struct shuffle_exchange {
     uint32_t lanes_away; /* frames handed to the mesh and not home */
     uint32_t ended;      /* incoming lanes */
     bool finished;
+    uint16_t noted, heard;              /* notes of this worker, and of those whose END has come */
     struct shuffle_group own;           /* rows of this worker itself, on offer */
     struct shuffle_frame *own_frame;    /* rows of a batch without image are encoded here first, or NULL */
     struct shuffle_frame *own_large;    /* the same for a row larger than a frame */

@@ -26,7 +26,7 @@ struct shuffle_exchange_config {
 /* What an exchange counts (base/measure.h). */
 #define SHUFFLE_EXCHANGE_COUNTER_LIST(X)                                                                               \
     X(rows_out, ROWS, SUM, SUM, NEVER, NULL, NULL, "rows appended to an exchange, own rows included")                  \
-    X(rows_in, ROWS, SUM, SUM, NEVER, NULL, NULL, "rows given to a sink, own rows included")                           \
+    X(rows_in, ROWS, SUM, SUM, JOB, "rows_exchanged", NULL, "rows that came to the worker of their key, own included") \
     X(rows_self, ROWS, SUM, SUM, NEVER, NULL, NULL, "of these, by a call")                                             \
     X(frames_out, COUNT, SUM, SUM, NEVER, NULL, NULL, "frames sent")                                                   \
     X(frames_in, COUNT, SUM, SUM, NEVER, NULL, NULL, "frames received")                                                \

@@ -7,7 +7,7 @@ enum base_status shuffle_frame_check(const struct shuffle_frame_header *header, 
     if (header->magic != SHUFFLE_FRAME_MAGIC)
         return base_error_set(error, BASE_FRAME_CORRUPT, "a frame begins with 0x%08x instead of its mark",
                               header->magic);
-    if (header->flags & ~SHUFFLE_FRAME_CHECKED)
+    if (header->flags & ~(SHUFFLE_FRAME_CHECKED | (header->kind == SHUFFLE_FRAME_END ? SHUFFLE_FRAME_NOTES : 0)))
         return base_error_set(error, BASE_FRAME_CORRUPT, "a frame has unknown flags 0x%04x", header->flags);
     if (header->exchange >= SHUFFLE_EXCHANGES_MAX)
         return base_error_set(error, BASE_FRAME_CORRUPT, "a frame names exchange %u of at most %d", header->exchange,

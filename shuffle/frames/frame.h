@@ -16,7 +16,14 @@
 enum { SHUFFLE_EXCHANGES_MAX = 4 };
 
 enum shuffle_frame_kind { SHUFFLE_FRAME_DATA = 1, SHUFFLE_FRAME_END = 2 };
-enum { SHUFFLE_FRAME_CHECKED = 1 }; /* flags: check holds XXH3-64 of the payload */
+/* Flags. CHECKED: check holds XXH3-64 of the payload. The others are notes in an END, about all that its worker has
+ * scanned, wherever it went: there were rows; there was one with a NULL in its key. */
+enum {
+    SHUFFLE_FRAME_CHECKED = 1,
+    SHUFFLE_FRAME_SAW_ROWS = 2,
+    SHUFFLE_FRAME_SAW_NULL_KEYS = 4,
+    SHUFFLE_FRAME_NOTES = SHUFFLE_FRAME_SAW_ROWS | SHUFFLE_FRAME_SAW_NULL_KEYS
+};
 
 /* On the wire, little-endian, packed by its field sizes. */
 struct shuffle_frame_header {

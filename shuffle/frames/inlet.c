@@ -148,6 +148,7 @@ static enum base_status step_totals(struct shuffle_inlet *inlet, struct base_err
                                   "%016" PRIx64 " have arrived",
                                   exchange->config.id, sent->rows, sent->bytes, sent->hash_sum, got->rows, got->bytes,
                                   got->hash_sum);
+    exchange->heard |= inlet->header.flags & SHUFFLE_FRAME_NOTES;
     lane->ended = true;
     exchange->ended++;
     BASE_ASSERT(exchange->ended <= exchange->workers);

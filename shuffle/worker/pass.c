@@ -15,6 +15,7 @@
 
 #include "base/assert.h"
 #include "base/state.h"
+#include "shuffle/worker/aside.h"
 
 enum pass_state { PASS_WAITING, PASS_TAKING, PASS_SCANNING, PASS_FINISHED, PASS_STOPPED, PASS_STATE_COUNT };
 
@@ -36,6 +37,10 @@ struct shuffle_pass {
     bool faulty;                       /* and its input is at fault */
     const struct shuffle_batch *batch; /* being appended, or NULL */
     uint32_t cursor;                   /* its first row not yet appended */
+    struct shuffle_aside *aside;       /* or NULL */
+    uint32_t aside_cursor;             /* the batch's first row that may still have to be set aside */
+    bool unwanted;                     /* all rows are dropped */
+    uint64_t rows_dropped, rows_aside;
     uint64_t stalls_input;
     bool stalled; /* the last slice ended for want of input: one wait counts once */
     uint64_t hash[SHUFFLE_BATCH_ROWS];
@@ -53,8 +58,23 @@ enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, str
     }
     made->config = *config;
     base_state_begin(&made->state, &pass_machine, PASS_WAITING);
+    if (config->aside) {
+        const enum base_status status =
+            shuffle_aside_open(config->governor, shuffle_scan_layout(config->scan), config->aside, &made->aside, error);
+        if (status != BASE_OK) {
+            shuffle_pass_close(made);
+            return status;
+        }
+    }
     *pass = made;
     return BASE_OK;
+}
+
+void shuffle_pass_choose(struct shuffle_pass *pass, enum shuffle_null_keys null_keys, bool wanted)
+{
+    BASE_ASSERT(pass->state.now == PASS_WAITING && (null_keys != SHUFFLE_NULL_KEYS_ASIDE || pass->aside));
+    pass->config.null_keys = null_keys;
+    pass->unwanted = !wanted;
 }
 
 void shuffle_pass_start(struct shuffle_pass *pass)
@@ -63,22 +83,42 @@ void shuffle_pass_start(struct shuffle_pass *pass)
     base_state_enter(&pass->state, PASS_TAKING);
 }
 
+/* Counts rows that do not travel. Those with a NULL key are marked in null[]; with ASIDE they are what stays. */
+static void pass_count(struct shuffle_pass *pass, bool nulls)
+{
+    uint32_t dropped = 0, null = 0;
+    const bool drops = nulls || pass->unwanted || pass->config.hooks.select;
+    for (uint32_t i = 0; drops && i < pass->batch->rows; i++)
+        dropped += pass->destination[i] == SHUFFLE_DROP;
+    for (uint32_t i = 0; nulls && i < pass->batch->rows; i++)
+        null += pass->null[i];
+    const bool aside = pass->config.null_keys == SHUFFLE_NULL_KEYS_ASIDE;
+    BASE_ASSERT(!nulls || dropped >= null);
+    pass->rows_aside += aside ? null : 0;
+    pass->rows_dropped += dropped - (aside ? null : 0);
+    shuffle_exchange_note(pass->config.exchange, SHUFFLE_FRAME_SAW_ROWS | (null > 0 ? SHUFFLE_FRAME_SAW_NULL_KEYS : 0));
+}
+
 /* Hash, select and route: fills hash[] and destination[] for the new batch. */
 static void pass_direct(struct shuffle_pass *pass)
 {
     const struct shuffle_pass_config *config = &pass->config;
     const struct shuffle_batch *batch = pass->batch;
+    const bool nulls = config->null_keys != SHUFFLE_NULL_KEYS_TRAVEL;
     shuffle_key_hash_batch(config->key, shuffle_scan_layout(config->scan), batch, pass->hash,
-                           config->drop_null_keys ? pass->null : NULL);
+                           nulls ? pass->null : NULL);
     if (config->hooks.route)
         config->hooks.route(config->hooks.context, batch, pass->hash, pass->destination);
     else
         shuffle_route_hash(pass->hash, batch->rows, config->workers, pass->destination);
-    if (config->drop_null_keys)
+    if (nulls)
         for (uint32_t i = 0; i < batch->rows; i++)
             pass->destination[i] |= 0U - (uint32_t)pass->null[i]; /* NULL: all ones is SHUFFLE_DROP */
     if (config->hooks.select)
         config->hooks.select(config->hooks.context, batch, pass->hash, pass->destination);
+    for (uint32_t i = 0; pass->unwanted && i < batch->rows; i++)
+        pass->destination[i] = SHUFFLE_DROP;
+    pass_count(pass, nulls);
 }
 
 _Static_assert(SHUFFLE_DROP == UINT32_MAX, "pass_direct drops by or-ing ones");
@@ -112,6 +152,22 @@ static void pass_limit(struct shuffle_pass *pass)
     base_state_enter(&pass->state, PASS_TAKING);
 }
 
+/* Gives what is left of the batch to the sink for rows set aside, and to the exchange. */
+static enum base_status pass_append(struct shuffle_pass *pass, bool *worked, struct base_error *error)
+{
+    enum base_status status = BASE_OK;
+    if (pass->config.null_keys == SHUFFLE_NULL_KEYS_ASIDE)
+        status = shuffle_aside_take(pass->aside, pass->batch, pass->null, &pass->aside_cursor, worked, error);
+    if (status != BASE_OK)
+        return status;
+    const uint32_t before = pass->cursor;
+    status = shuffle_exchange_append(pass->config.exchange, pass->batch, pass->hash, pass->destination, &pass->cursor,
+                                     error);
+    if (pass->cursor > before || status == BASE_OK)
+        *worked = true;
+    return status;
+}
+
 /* Scans and appends one batch. BASE_BUSY ends the slice. */
 static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struct base_error *error)
 {
@@ -134,7 +190,7 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
                 pass_limit(pass);
             return status;
         }
-        pass->cursor = 0;
+        pass->cursor = pass->aside_cursor = 0;
         *worked = true;
         if (pass->batch->rows == 0) { /* all were bad, and are left out */
             pass->batch = NULL;
@@ -142,11 +198,7 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
         }
         pass_direct(pass);
     }
-    const uint32_t before = pass->cursor;
-    const enum base_status status = shuffle_exchange_append(pass->config.exchange, pass->batch, pass->hash,
-                                                            pass->destination, &pass->cursor, error);
-    if (pass->cursor > before || status == BASE_OK)
-        *worked = true;
+    const enum base_status status = pass_append(pass, worked, error);
     if (status == BASE_OK)
         pass->batch = NULL;
     return status;
@@ -216,12 +268,23 @@ void shuffle_pass_close(struct shuffle_pass *pass)
     if (!pass)
         return;
     shuffle_scan_close(pass->config.scan);
+    shuffle_aside_close(pass->aside);
     free(pass);
 }
 
 uint64_t shuffle_pass_rows(const struct shuffle_pass *pass)
 {
     return shuffle_scan_rows(pass->config.scan);
+}
+
+uint64_t shuffle_pass_rows_dropped(const struct shuffle_pass *pass)
+{
+    return pass->rows_dropped;
+}
+
+uint64_t shuffle_pass_rows_aside(const struct shuffle_pass *pass)
+{
+    return pass->rows_aside;
 }
 
 uint64_t shuffle_pass_input_bytes(const struct shuffle_pass *pass)

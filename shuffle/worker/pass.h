@@ -19,19 +19,31 @@ struct shuffle_hooks {
     void (*route)(void *context, const struct shuffle_batch *batch, const uint64_t *hash, uint32_t *destination);
 };
 
+/* What becomes of rows with a NULL in their key. */
+enum shuffle_null_keys {
+    SHUFFLE_NULL_KEYS_TRAVEL, /* they are like others */
+    SHUFFLE_NULL_KEYS_DROP,   /* nothing matches them */
+    SHUFFLE_NULL_KEYS_ASIDE   /* nothing matches them, but they are wanted: they go to a sink of this worker */
+};
+
 struct shuffle_pass_config {
     struct shuffle_scan *scan;          /* owned by the pass from open on, also on error */
     struct shuffle_exchange *exchange;  /* borrowed; NULL for a survey */
     struct shuffle_morsel_queue *queue; /* borrowed */
     const struct shuffle_key *key;      /* columns of the scan's layout; borrowed; NULL for a survey */
-    bool drop_null_keys;                /* rows with a NULL key part need not travel: nothing matches them */
-    uint32_t workers;                   /* P */
+    enum shuffle_null_keys null_keys;
+    struct shuffle_sink *aside;     /* for rows set aside, or NULL; borrowed. Not with a survey */
+    struct base_governor *governor; /* with aside */
+    uint32_t workers;               /* P */
     struct shuffle_hooks hooks;
     struct shuffle_survey *surveys; /* survey: results are written to surveys[morsel index] */
 };
 
 enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, struct shuffle_pass **pass,
                                    struct base_error *error);
+/* Before the start, for what only the pass before has shown: another rule for NULL keys (ASIDE only if a sink for them
+ * was configured), and whether any row is wanted at all. Dropped rows are scanned, so that bad ones are found. */
+void shuffle_pass_choose(struct shuffle_pass *pass, enum shuffle_null_keys null_keys, bool wanted);
 /* Starts taking morsels. */
 void shuffle_pass_start(struct shuffle_pass *pass);
 /* One bounded slice of at most batches_max batches. *worked is set true when something moved. An error ends the pass,
@@ -52,6 +64,9 @@ bool shuffle_pass_idle(const struct shuffle_pass *pass);
 void shuffle_pass_close(struct shuffle_pass *pass);
 
 uint64_t shuffle_pass_rows(const struct shuffle_pass *pass);
+/* Of these rows, the ones that were dropped, and set aside; all others went to the exchange. */
+uint64_t shuffle_pass_rows_dropped(const struct shuffle_pass *pass);
+uint64_t shuffle_pass_rows_aside(const struct shuffle_pass *pass);
 uint64_t shuffle_pass_input_bytes(const struct shuffle_pass *pass);
 /* Times it had to wait for input. */
 uint64_t shuffle_pass_stalls_input(const struct shuffle_pass *pass);

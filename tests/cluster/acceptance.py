@@ -8,6 +8,7 @@ import cases_answers as answers
 import cases_engine as engine
 import cases_faults as faults
 import cases_input as bad_input
+import cases_joins as joins
 import cases_key as key
 import cases_limits as limits
 import cases_types as types
@@ -32,6 +33,28 @@ def answer_groups(lab, full):
         if full or (nodes, workers) == (6, 1):
             cases.append(("the package index", answers.real_tables_joined))
         lab.group("a%d" % i, "%d x %d via %s" % (nodes, workers, via), cases, nodes=nodes, workers=workers, via=via)
+
+
+def join_groups(lab, full):
+    """Every type of join, by the same questions in several shapes."""
+    asked = joins.questions(lab)
+    shapes = [(nodes, workers) for nodes in (1, 2, 3, 6) for workers in (1, 2, 3)] if full else [(1, 1), (3, 2), (6, 1)]
+    for i, (nodes, workers) in enumerate(shapes):
+        cases = [("every type is sqlite's, " + engine, joins.battery, asked[start::1 if full else 2], engine,
+                  answers.PROFILES[(i + start) % 4] if not full else [])
+                 for start, engine in enumerate(answers.ENGINES)]
+        if full or (nodes, workers) == (3, 2):
+            cases += [("whole outputs of every type", joins.whole_outputs, asked[i % 5::5]),
+                      ("the output's schema", joins.schemas), ("fixed-width output", joins.fixed_output),
+                      ("0 to 10 rows, NULL keys", joins.few_rows)]
+        if full or (nodes, workers) == (6, 1):
+            cases += [("one key in all rows", joins.one_key)]
+        lab.group("j%d" % i, "joins %d x %d" % (nodes, workers), cases, nodes=nodes, workers=workers)
+    if lab.root:
+        lab.group("notin", "joins", [("NOT IN and a NULL on one node only", joins.null_on_one_node)], nodes=3,
+                  bin=limits.shards_bin(lab))
+    else:
+        lab.skip("joins: NOT IN and a NULL on one node only", "mounts need root")
 
 
 def type_groups(lab, full):
@@ -120,7 +143,7 @@ def key_groups(lab, full):
         lab.case("key: " + words, function, lab, *arguments)
 
 
-GROUPS = [answer_groups, type_groups, input_groups, fault_groups, limit_groups, engine_groups, key_groups]
+GROUPS = [answer_groups, join_groups, type_groups, input_groups, fault_groups, limit_groups, engine_groups, key_groups]
 
 
 def main():

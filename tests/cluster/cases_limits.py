@@ -126,7 +126,8 @@ def shards_bin(lab):
     folder = lab.path("bin-shards")
     os.makedirs(folder, exist_ok=True)
     os.makedirs(lab.path("shard"), exist_ok=True)
-    os.symlink(lab.bin + "/millrace", folder + "/millrace")
+    if not os.path.exists(folder + "/millrace"):
+        os.symlink(lab.bin + "/millrace", folder + "/millrace")
     with open(folder + "/millraced", "w") as file:
         file.write('#!/bin/sh\n[ "$1" = node ] || exec "%s/millraced" "$@"\nmkdir -p "%s/shard-$3"\n'
                    'exec unshare --mount sh -c \'mount --bind "$1" "$2" && shift 2 && exec "$@"\' millraced '

@@ -59,7 +59,7 @@ def measures(where):
 
 REPORT = {
     "status": TEXT, "error": TEXT, "error_code": TEXT, "exit_code": COUNT, "job": COUNT, "kind": TEXT, "checksum": TEXT,
-    "out": TEXT, "rows_skipped_left": COUNT, "rows_skipped_right": COUNT, "skipped": LIST, "build_side": TEXT,
+    "out": TEXT, "rows_skipped_left": COUNT, "rows_skipped_right": COUNT, "skipped": LIST, "build_side": TEXT, "join_type": TEXT,
     "seconds": REAL, "exchange_seconds": REAL, "spans": OBJECT, "limit": TEXT, "limit_reason": TEXT, "engine": TEXT,
     "features": LIST, "engine_reason": TEXT, "verified": BOOL, "per_gib": OBJECT, "workers": COUNT, "nodes": LIST,
     "links": LIST, **measures("job"),
@@ -67,7 +67,7 @@ REPORT = {
 NODE = {
     "name": TEXT, "workers": COUNT, "memory_bytes": COUNT, "socket": OBJECT, "engine_decision": TEXT, **measures("node"),
 }
-MAY_BE_NULL = {"error", "error_code", "job", "out", "per_gib", "socket", "notsent_lowat_bytes", "interface"}
+MAY_BE_NULL = {"join_type", "error", "error_code", "job", "out", "per_gib", "socket", "notsent_lowat_bytes", "interface"}
 SOCKET = {
     "congestion": TEXT, "send_buffer_bytes": COUNT, "recv_buffer_bytes": COUNT, "notsent_lowat_bytes": COUNT,
     "nodelay": BOOL, "mss_bytes": COUNT, "mtu_bytes": COUNT, "interface": TEXT, "offloads": OBJECT,
@@ -144,6 +144,8 @@ def examine_report(report, code):
         expect_sum(report, key, nodes, 1e-5 * len(nodes))
     expect_equal(report["bytes_sent"], report["bytes_received"], "bytes sent and received")
     expect_equal(report["rows_scanned_left"] + report["rows_scanned_right"], report["rows_scanned"], "rows of sides")
+    expect_equal(report["rows_exchanged"] + report["rows_null_kept"] + report["rows_dropped"], report["rows_scanned"],
+                 "rows accounted for")
     expect_equal(max(node["peak_memory_bytes"] for node in nodes), report["peak_memory_bytes"], "peak_memory_bytes")
     for i, node in enumerate(nodes):
         expect_equal(sum(report["links"][i]), node["bytes_sent"], "what the links from %s carried" % node["name"])

@@ -17,7 +17,7 @@ OWN = re.compile(
     r"coordinator_\w+$"
     r"|cluster_(bisect|decision|limit|measure|message|phase|plan|work)\w*$"
     r"|base_(assert_failed|state_(begin|enter)|build_(id|protocol)|error_\w+|status_\w+|random_(seed|next|below))$"
-    r"|join_plan_\w+$"
+    r"|join_(plan|type)_\w+$"
     r"|shuffle_(job_\w+|publish_name|rejects_merge|survey_apply|schema_\w+|relation_(divide|free|needs_survey|parse))$"
     r"|net_address_format$"
 )

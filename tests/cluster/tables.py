@@ -69,14 +69,34 @@ class Answer:
         self.checksum = "%016x" % (total % 2**64)
 
 
-def sqlite_join(left, right, on, select=None):
+PADDED = {"left": "r", "right": "l", "full": "lr"}  # the side whose columns may be NULL, by type of join
+
+
+def join_words(kind, items, condition, null_aware):
+    """SQL for every type of join that all versions of sqlite understand."""
+    alone = "not exists (select 1 from %s where " + condition + ")"
+    if kind == "full":
+        return "%s union all select %s from r left join l on 0 where %s" % (
+            join_words("left", items, condition, False), items, alone % "l")
+    if kind in ("semi", "anti"):
+        rule = {"semi": alone.replace("not ", "", 1) % "r", "anti": alone % "r"}[kind]
+        if null_aware:
+            a, b = condition.split(" = ")
+            rule = "%s not in (select %s from r)" % (a, b)
+        return "select %s from l where %s" % (items, rule)
+    tables = {"inner": "l join r", "left": "l left join r", "right": "r left join l"}[kind]
+    return "select %s from %s on %s" % (items, tables, condition)
+
+
+def sqlite_join(left, right, on, select=None, kind="inner", null_equal=False, null_aware=False):
     """The same join by sqlite. `on` is a list of pairs of names; select a list of "left.name" and "right.name"."""
     database = sqlite3.connect(":memory:")
     for name, table in (("l", left), ("r", right)):
         database.execute("create table %s (%s)" % (name, ",".join('"%s"' % column for column in table.names)))
         database.executemany("insert into %s values (%s)" % (name, ",".join("?" * len(table.names))), table.rows)
     database.execute("create index ri on r (%s)" % ",".join('"%s"' % b for a, b in on))
-    items = select or ["left." + name for name in left.names] + ["right." + name for name in right.names]
+    items = select or ["left." + name for name in left.names] + \
+        ["right." + name for name in right.names if kind not in ("semi", "anti")]
     sides = {"left": ("l", left), "right": ("r", right)}
     kinds, words = [], []
     for item in items:
@@ -84,8 +104,9 @@ def sqlite_join(left, right, on, select=None):
         name = item.split(".")[1]
         kinds.append(table.kinds[table.names.index(name)])
         words.append('%s."%s"' % (letter, name))
-    rows = database.execute("select %s from l join r on %s" % (
-        ",".join(words), " and ".join('l."%s" = r."%s"' % pair for pair in on))).fetchall()
+    equal = "is" if null_equal else "="
+    condition = " and ".join('l."%s" %s r."%s"' % (a, equal, b) for a, b in on)
+    rows = database.execute(join_words(kind, ",".join(words), condition, null_aware)).fetchall()
     database.close()
     return Answer(kinds, rows)
 

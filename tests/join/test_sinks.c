@@ -81,7 +81,7 @@ static void world_open(struct world *world, uint64_t distinct, bool build_is_lef
                                                   .key = &world->probe.key,
                                                   .layout = &world->probe.layout,
                                                   .output = &world->output,
-                                                  .build_is_left = build_is_left};
+                                                  .build = !build_is_left};
     assert_int_equal(join_probe_sink_open(&config, &world->sink, NULL), BASE_OK);
 }
 

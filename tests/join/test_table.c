@@ -116,7 +116,7 @@ static void probe_rows(const struct join_table *table, const struct row_set *set
             const uint32_t next = rows.next;
             const uint64_t resume = rows.resume;
             uint32_t pairs = UINT32_MAX;
-            join_table_probe(table, &set->key, &set->layout, &rows, pairs_max, build, probe, &pairs);
+            join_table_probe(table, JOIN_PROBE_PAIRS, &set->key, &set->layout, &rows, pairs_max, build, probe, &pairs);
             assert_true(pairs <= pairs_max);
             assert_true(rows.next > next || rows.resume != resume);
             for (uint32_t i = 0; i < pairs; i++)
@@ -237,7 +237,7 @@ static uint64_t self_join_pairs(const struct join_table *table, const struct row
     uint64_t sum = 0;
     while (rows.next < rows.count) {
         uint32_t pairs;
-        join_table_probe(table, &set->key, &set->layout, &rows, 1024, build, probe, &pairs);
+        join_table_probe(table, JOIN_PROBE_PAIRS, &set->key, &set->layout, &rows, 1024, build, probe, &pairs);
         for (uint32_t i = 0; i < pairs; i++)
             assert_int_equal(base_load_u64(build[i]), base_load_u64(probe[i]));
         sum += pairs;

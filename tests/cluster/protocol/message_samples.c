@@ -80,6 +80,8 @@ static void sample_submit(struct cluster_submit *submit)
     submit->kind = CLUSTER_KIND_JOIN;
     submit->source_count = 2;
     sample_sources(submit->source);
+    submit->type = JOIN_TYPE_ANTI;
+    submit->null_aware = true;
     submit->on = "id=key";
     submit->select = "left.name";
     submit->out = "/data/out";
@@ -208,6 +210,7 @@ static struct cluster_plan *sample_plan(void)
     sample_relation(&relation[0]);
     sample_generated(&relation[1]);
     const struct join_request request = {.kind = JOIN_JOB_JOIN,
+                                         .type = JOIN_TYPE_LEFT,
                                          .on = "id=key",
                                          .select = "left.name,left.price,payload",
                                          .out = "/data/out",

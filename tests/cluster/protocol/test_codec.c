@@ -116,6 +116,8 @@ static void test_submit_fields(void **state)
     assert_int_equal(b->source[0].header, CLUSTER_CHOICE_NO);
     assert_string_equal(b->out, "/data/out");
     assert_true(b->progress && !b->into_table);
+    assert_int_equal(b->type, JOIN_TYPE_ANTI);
+    assert_true(b->null_aware && !b->null_equal);
     cluster_message_free(&decoded);
 }
 
@@ -222,6 +224,7 @@ static void test_plan_fields(void **state)
     round_trip(CLUSTER_MESSAGE_PREPARE, &sample, &decoded);
     const struct cluster_plan *a = sample.prepare.plan, *b = decoded.prepare.plan;
     assert_int_equal(b->job.id, 9);
+    assert_int_equal(b->join.type, JOIN_TYPE_LEFT);
     assert_memory_equal(a->job.token, b->job.token, SHUFFLE_TOKEN_BYTES);
     assert_memory_equal(&a->job.settings, &b->job.settings, sizeof a->job.settings);
     assert_memory_equal(a->job.node, b->job.node, 2 * sizeof *a->job.node);
@@ -392,7 +395,7 @@ static void test_limits(void **state)
 static void test_plans_are_checked(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < 16; fault++) {
+    for (int fault = 0; fault < 20; fault++) {
         struct cluster_message message;
         message_sample(CLUSTER_MESSAGE_PREPARE, &message);
         struct cluster_plan *plan = message.prepare.plan;
@@ -453,6 +456,23 @@ static void test_plans_are_checked(void **state)
         case 13:
             plan->job.node[1].name[0] = '\x1b';
             words = "node 1 has a name that is not of letters";
+            break;
+        case 15:
+            plan->join.type = JOIN_TYPE_COUNT;
+            words = "type of join";
+            break;
+        case 16:
+            plan->join.type = JOIN_TYPE_INNER; /* whose right columns are not padded */
+            words = "another type than its source";
+            break;
+        case 17:
+            plan->join.type = JOIN_TYPE_ANTI;
+            plan->join.result.field[2].nullable = false;
+            words = "a right column in its result";
+            break;
+        case 18:
+            plan->join.null_aware = true;
+            words = "NOT IN";
             break;
         case 14:
             plan->join.side[1].relation.generator.key_count = UINT64_MAX;
