@@ -1,57 +1,92 @@
 # shellcheck shell=bash disable=SC2034,SC2153,SC2154 # variables of deploy/cluster
-# The help of deploy/cluster, and the options of clusters on this machine (those of others: remote/main.py).
+# The commands and options of deploy/cluster by their table (options.table says what is in it): --help, and the words of
+# clusters on this machine. Those of other hosts: remote/options.py.
 
-NODES_MAX=200
+declare -a COMMANDS=() OPTIONS=() HELP_ROWS=()
+declare -A COMMAND_USE=() OPTION_VALUE=() OPTION_KIND=() OPTION_HERE=() OPTION_THERE=() OPTION_VARIABLE=() OPTION_KEPT=()
+declare -A OPTION_PRESET=() OPTION_UNSET=() OPTION_LETTER=() TABLE_HELP=()
+
+# options_load: reads the table.
+options_load()
+{
+    local line key rest row=''
+    while IFS= read -r line; do
+        line=${line#"${line%%[! ]*}"}
+        key=${line%% *}
+        rest=${line#"$key"}
+        rest=${rest# }
+        case $key in
+        command)
+            row=${rest%% *}
+            COMMANDS+=("$row")
+            COMMAND_USE[$row]=$rest
+            ;;
+        group) HELP_ROWS+=("$rest") ;;
+        --*)
+            row=$key
+            OPTIONS+=("$row")
+            HELP_ROWS+=("$row")
+            OPTION_VALUE[$row]=$rest
+            ;;
+        help) TABLE_HELP[$row]=$rest ;;
+        kind) OPTION_KIND[$row]=$rest ;;
+        letter) OPTION_LETTER[$row]=$rest ;;
+        here) OPTION_HERE[$row]=" $rest " ;;
+        there) OPTION_THERE[$row]=" $rest " ;;
+        variable) OPTION_VARIABLE[$row]=$rest ;;
+        kept) OPTION_KEPT[$row]=true ;;
+        preset) OPTION_PRESET[$row]=$rest ;;
+        unset) OPTION_UNSET[$row]=$rest ;;
+        esac
+    done <"$DEPLOY/lib/options.table"
+}
+
+# help_row LEFT TEXT: two columns, the right one wrapped.
+help_row()
+{
+    local word column=26 width=80 line
+    local -a words
+    read -ra words <<<"$2"
+    printf -v line '  %-*s' $((column - 2)) "$1"
+    [ ${#line} -le $column ] || {
+        echo "$line"
+        printf -v line '%*s' $column ''
+    }
+    for word in "${words[@]}"; do
+        if [ $((${#line} + ${#word} + 1)) -gt $width ]; then
+            echo "${line% }"
+            printf -v line '%*s' $column ''
+        fi
+        line+="$word "
+    done
+    echo "${line% }"
+}
 
 usage()
 {
+    local row text
+    echo "usage: deploy/cluster COMMAND [OPTION...]"
+    echo
+    for row in "${COMMANDS[@]}"; do
+        printf '  deploy/cluster %s\n' "${COMMAND_USE[$row]}"
+        printf '      %s\n' "${TABLE_HELP[$row]}"
+    done
     cat <<'HELP'
-usage: deploy/cluster check   [--name NAME] [options]       look at every host, show what differs
-       deploy/cluster push    [--name NAME] [options]       copy the programs to the hosts that have other ones
-       deploy/cluster up      [--name NAME] [options]       start a cluster and wait until it is ready
-       deploy/cluster run     [--name NAME] -- WORDS...     run the client: its output, its exit code
-       deploy/cluster status  [--name NAME] [--json]        every process: name, role, address, pid, state
-       deploy/cluster logs    [--name NAME] [-f] [--lines N] [MEMBER...]   in one stream, by time
-       deploy/cluster restart [--name NAME] MEMBER          end one process and start it again
-       deploy/cluster down    [--name NAME]                 end everything that belongs to it
-       deploy/cluster install   [--name NAME] --hosts HOSTS [options]      as systemd units, for hosts that keep running
-       deploy/cluster uninstall [--name NAME] --hosts HOSTS
 
-Clusters of different names live side by side; without --name it is "default". The nodes are called n1 to nN, on
-other hosts like these. Both up and down may be repeated: up starts what is missing, down of nothing succeeds.
---dry-run with check, push, up, restart or down prints the commands and runs none.
-
-Options of up:
-  --nodes N        nodes (6)
-  --workers W      workers per node (the machine's cores divided by the nodes, at least 1)
-  --memory BYTES   memory per node, also as 512Mi or 2G (a fair share of half of the machine's)
-  --engine ENGINE  what the nodes use where a job names no engine, of `millrace engines' (auto)
-  --via KIND       netns: a network namespace per node on a bridge, needs root; loopback: loopback addresses;
-                   auto: netns where it works (the default); ssh: other hosts; slurm: the nodes of this allocation
-  --mtu BYTES      of the links between namespaces (1500, and 9000 where rates are limited)
-  --link RATES     limits of the nodes' links, in tc's notation: 500mbit; 500mbit/200mbit to send and to receive;
-                   500mbit,n3=200mbit,n5=none for single nodes (no limit)
-  --switches N     1, or 2: the first half of the nodes on one switch, the rest on another (1)
-  --uplink RATE    limit of the link between the two switches in each direction (no limit)
-  --bin FOLDER     where millrace and millraced are (build/release/bin, or $MILLRACE_BIN)
-  --timeout S      how long to wait for the nodes (30)
-
-Other hosts (check, push and up; all but --hosts also without):
-  --hosts HOSTS    a file with a host a line, or a list such as a,b or n[01-06]; [user@]host[:port], then cores=N,
-                   nic=INTERFACE or ADDRESS, name=NODE; the first host has the coordinator, too
-  --workers W      workers per node (a core each)          --memory BYTES   (half of the host's)
-  --port P         the coordinator's (7400)                --parallel N     hosts at a time (32)
-  --ssh COMMAND    instead of ssh, such as "ssh -F FILE"; passwords are never asked for
-  --remote-bin FOLDER   the programs that are there already: nothing is copied
-  down --forget    give up hosts that do not answer
-
-Options of run:
-  --folder FOLDER  keep command, output, report, logs and versions in this new folder; jobs on other hosts always do,
-                   without it under ~/.local/state/millrace/runs, the last 100 of a cluster
-
-Options of logs:
-  --lines N        the last N lines of each (40)
-  --follow, -f     and what is added from now on
+The nodes are called n1 to nN; on other hosts like these. Both up and down may be repeated: up starts what is missing,
+down of nothing succeeds.
+HELP
+    for row in "${HELP_ROWS[@]}"; do
+        if [[ $row != --* ]]; then
+            printf '\n%s:\n' "$row"
+            continue
+        fi
+        text=${TABLE_HELP[$row]}
+        [ -z "${OPTION_UNSET[$row]-}" ] || text+=" (default: ${OPTION_UNSET[$row]})"
+        [ -z "${OPTION_PRESET[$row]-}" ] || text+=" (default: ${OPTION_PRESET[$row]})"
+        help_row "${OPTION_LETTER[$row]:+-${OPTION_LETTER[$row]}, }$row${OPTION_VALUE[$row]:+ ${OPTION_VALUE[$row]}}" "$text"
+    done
+    cat <<'HELP'
 
 Examples:
   deploy/cluster up --nodes 4
@@ -69,11 +104,15 @@ usage_fail()
     fail 2 "$*; deploy/cluster --help shows what there is"
 }
 
-# no_option OPTION: those of the command are in `allowed`.
+# no_option OPTION
 no_option()
 {
-    local -a known
-    read -ra known <<<"$allowed"
+    local row
+    local -a known=()
+    [[ ${OPTION_THERE[$1]-} != *" $VERB "* ]] || usage_fail "$VERB: $1 is for clusters on other hosts (--hosts)"
+    for row in "${OPTIONS[@]}"; do
+        [[ ${OPTION_HERE[$row]-}${OPTION_THERE[$row]-} != *" $VERB "* ]] || known+=("$row")
+    done
     usage_fail "$VERB: there is no option \"$1\"$(nearest "$1" "${known[@]}")"
 }
 
@@ -124,138 +163,131 @@ bytes_of()
     echo $((BASH_REMATCH[1] * unit))
 }
 
-# parse ARGUMENTS...: sets the option variables, NAME and REST (what is no option). GIVEN holds the settings that were
-# asked for, as "key=value".
+# options_preset: what holds without the options. Those whose default is computed are empty, and flags are off.
+options_preset()
+{
+    local row
+    for row in "${OPTIONS[@]}"; do
+        if [ -n "${OPTION_VALUE[$row]}" ]; then
+            printf -v "${OPTION_VARIABLE[$row]}" %s "${OPTION_PRESET[$row]-}"
+        else
+            printf -v "${OPTION_VARIABLE[$row]}" false
+        fi
+    done
+    BIN=${MILLRACE_BIN:-$DEPLOY/../build/release/bin}
+}
+
+# parse ARGUMENTS...: sets the option variables and REST (what is no option). GIVEN holds the settings that were asked
+# for and that a cluster keeps, as "key=value".
 parse()
 {
-    NAME=default REST=() GIVEN=() TIMEOUT=30 JSON=false FOLLOW=false LINES_SHOWN=40 FOLDER='' DRY=false
-    VIA=auto NODES=6 WORKERS='' MEMORY='' ENGINE='' MTU='' LINK=none SWITCHES=1 UPLINK=none SUBNET='' COORDINATOR=''
-    BIN=${MILLRACE_BIN:-$DEPLOY/../build/release/bin}
-    local option value allowed=" --name $OPTIONS "
+    local word option value row
+    local -A seen=()
+    REST=() GIVEN=() SUBNET='' COORDINATOR=''
+    options_preset
     while [ $# -gt 0 ]; do
-        option=$1
-        case $option in
+        word=$1
+        shift
+        case $word in
         --help | -h)
             usage
             exit 0
             ;;
         --)
-            shift
             REST+=("$@")
-            break
+            return
             ;;
         -*) ;;
         *)
-            REST+=("$option")
-            shift
+            REST+=("$word")
             # The client's own options follow its first word.
-            if [ "$VERB" = run ]; then
+            [ "$VERB" != run ] || {
                 REST+=("$@")
-                break
-            fi
+                return
+            }
             continue
             ;;
         esac
-        shift
-        value=
-        if [[ $option == --*=* ]]; then
-            value=${option#*=}
-            option=${option%%=*}
-            set -- "$value" "$@"
+        option=$word
+        [[ $word != --*=* ]] || option=${word%%=*}
+        for row in "${!OPTION_LETTER[@]}"; do
+            [ "$option" != "-${OPTION_LETTER[$row]}" ] || option=$row
+        done
+        [[ ${OPTION_HERE[$option]-} == *" $VERB "* ]] || no_option "$option"
+        if [ -z "${OPTION_VALUE[$option]}" ]; then
+            [[ $word != --*=* ]] || usage_fail "\"$word\": $option takes no value"
+            printf -v "${OPTION_VARIABLE[$option]}" true
+            continue
         fi
-        [ "$option" != -f ] || option=--follow
-        [[ $allowed == *" $option "* ]] || no_option "$option"
-        case $option in
-        --json)
-            JSON=true
-            continue
-            ;;
-        --follow)
-            FOLLOW=true
-            continue
-            ;;
-        --dry-run)
-            DRY=true
-            continue
-            ;;
-        esac
-        [ $# -gt 0 ] || usage_fail "$VERB: $option lacks its value: write $option=VALUE"
-        value=$1
-        shift
-        parse_value "$option" "$value"
+        if [[ $word == --*=* ]]; then
+            value=${word#*=}
+        else
+            [ $# -gt 0 ] || usage_fail "$option lacks its value: write $option=${OPTION_VALUE[$option]}"
+            value=$1
+            shift
+        fi
+        [ -n "$value" ] || usage_fail "$option has an empty value: give it one, or omit the option"
+        # Of two values neither may win unseen.
+        [ "${seen[$option]-$value}" = "$value" ] ||
+            usage_fail "$option is given twice, with \"${seen[$option]}\" and \"$value\": give it once"
+        seen[$option]=$value
+        take_value "$option" "$value"
     done
-    [[ $NAME =~ ^[a-z0-9][a-z0-9-]{0,39}$ ]] ||
-        usage_fail "--name '$NAME': a name is made of a-z, 0-9 and -, 40 characters at most"
 }
 
-least_of()
-{
-    [ "$1" = --mtu ] && echo 576 || echo 1
-}
-
-most_of()
-{
-    case $1 in
-    --nodes) echo $NODES_MAX ;;
-    --workers) echo 1024 ;;
-    --mtu) echo 65521 ;;
-    *) echo 999999 ;;
-    esac
-}
-
-parse_value()
+# take_value OPTION VALUE: checks it and sets the option's variable.
+take_value()
 {
     local option=$1 value=$2
-    case $option in
-    --name) NAME=$value ;;
-    --nodes | --workers | --mtu | --timeout | --lines)
-        [[ $value =~ ^[0-9]{1,6}$ ]] || usage_fail "$option=$value is not a number from 1 to $(most_of "$option")"
-        { [ "$value" -ge "$(least_of "$option")" ] && [ "$value" -le "$(most_of "$option")" ]; } ||
-            usage_fail "$option=$value is out of range: it goes from $(least_of "$option") to $(most_of "$option")"
-        value=$((10#$value))
-        ;;&
-    --nodes)
-        NODES=$value
+    check_value "$option" "$value"
+    printf -v "${OPTION_VARIABLE[$option]}" %s "$checked"
+    if [ -n "${OPTION_KEPT[$option]-}" ] && [ "$option=$value" != --via=auto ]; then
+        [ "$option" != --bin ] || checked=$(readlink -m "$checked")
+        GIVEN+=("${option#--}=$checked")
+    fi
+}
+
+# check_value OPTION VALUE: sets `checked`, the value as it is kept: numbers without zeros before them, sizes in bytes.
+check_value()
+{
+    local option=$1 value=$2
+    local -a kind
+    read -ra kind <<<"${OPTION_KIND[$option]}"
+    checked=$value
+    case ${kind[0]} in
+    number)
+        [[ $value =~ ^[0-9]{1,6}$ ]] || usage_fail "$option=$value is not a number from ${kind[1]} to ${kind[2]}"
+        checked=$((10#$value))
+        { [ "$checked" -ge "${kind[1]}" ] && [ "$checked" -le "${kind[2]}" ]; } ||
+            usage_fail "$option=$value is out of range: it goes from ${kind[1]} to ${kind[2]}"
         ;;
-    --workers)
-        WORKERS=$value
+    choice)
+        [[ " ${kind[*]:1} " == *" $value "* ]] || {
+            printf -v value '%s, ' "${kind[@]:1}"
+            usage_fail "$option=$2 is not understood$(nearest "$2" "${kind[@]:1}"): choose one of ${value%, }"
+        }
         ;;
-    --mtu)
-        MTU=$value
+    size) checked=$(bytes_of "$value") || usage_fail "$option=$value is not a size such as 512Mi or 2G" ;;
+    name)
+        [[ $value =~ ^[a-z0-9][a-z0-9-]{0,39}$ ]] ||
+            usage_fail "$option=$value is no name: it is made of a-z, 0-9 and -, 40 characters at most"
         ;;
-    --timeout) TIMEOUT=$value ;;
-    --lines) LINES_SHOWN=$value ;;
-    --memory)
-        MEMORY=$(bytes_of "$value") ||
-            usage_fail "--memory=$value is not a size such as 512Mi or 2G"
+    engine)
+        [[ $value =~ ^[a-z][a-z0-9=+-]*$ ]] ||
+            usage_fail "$option=$value is no engine: choose one of those that millrace engines lists"
         ;;
-    --engine)
-        [[ $value =~ ^[a-z][a-z0-9=+-]*$ ]] || usage_fail "--engine=$value is no engine: choose one of those that millrace engines lists"
-        ENGINE=$value
+    link)
+        link_valid "$value" ||
+            usage_fail "$option=$value is not understood: write rates such as 500mbit,n3=200mbit/500mbit"
         ;;
-    --link)
-        link_valid "$value" || usage_fail "--link=$value is not understood: write rates such as 500mbit,n3=200mbit/500mbit"
-        LINK=$value
+    rate)
+        [[ $value =~ ^$LINK_RATE$ ]] || usage_fail "$option=$value is not understood: write a rate such as 600mbit"
         ;;
-    --switches)
-        [[ $value =~ ^[12]$ ]] || usage_fail "--switches=$value is not understood: choose 1 or 2"
-        SWITCHES=$value
-        ;;
-    --uplink)
-        [[ $value =~ ^$LINK_RATE$ ]] || usage_fail "--uplink=$value is not understood: write a rate such as 600mbit"
-        UPLINK=$value
-        ;;
-    --via)
-        [[ $value =~ ^(auto|netns|loopback)$ ]] || usage_fail "--via=$value is not understood$(nearest "$value" auto netns loopback ssh slurm): choose one of auto, netns, loopback"
-        VIA=$value
-        [ "$value" != auto ] || return 0
-        ;;
-    --bin) BIN=$value ;;
-    --folder) FOLDER=$value ;;
     esac
-    case $option in
-    --nodes | --workers | --mtu | --link | --switches | --uplink | --engine | --via) GIVEN+=("${option#--}=$value") ;;
-    --memory) GIVEN+=("memory=$MEMORY") ;;
-    --bin) GIVEN+=("bin=$(readlink -m "$BIN")") ;;
-    esac
+}
+
+# no_words COMMAND: fails when there are words that are no options.
+no_words()
+{
+    [ ${#REST[@]} -eq 0 ] || usage_fail "$VERB takes no bare word like \"${REST[0]}\""
 }

@@ -1,12 +1,11 @@
 """deploy/cluster for clusters on other hosts (--via ssh, --via slurm): words in, exit code out."""
-import argparse
 import os
-import re
 import signal
 import sys
 
 import check
 import install
+import options
 import runs
 import slurm
 import watch
@@ -18,112 +17,27 @@ from transport import Failure, say
 
 DEPLOY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 JOB_WORDS = ("join", "shuffle", "bisect")
-# Options of `up` that a cluster keeps; their values when nobody asked.
-KEPT = {"workers": 0, "memory": 0, "engine": "", "port": 7400, "remote_bin": "", "ssh": "ssh"}
-SIZES = {"": 1, "k": 1000, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4,
-         "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise Failure(2, f"{message}; deploy/cluster --help shows what there is")
-
-
-def number(most):
-    def convert(text):
-        if not re.fullmatch(r"[1-9][0-9]{0,5}", text) or int(text) > most:
-            raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to {most}")
-        return int(text)
-    return convert
-
-
-def size(text):
-    match = re.fullmatch(r"([1-9][0-9]{0,14})([kKMGT]?|[kKMGT]i)", text)
-    if not match or int(match[1]) * SIZES[match[2].replace("ki", "Ki")] >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a size such as 512Mi or 2G")
-    return int(match[1]) * SIZES[match[2].replace("ki", "Ki")]
-
-
-def name(text):
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", text):
-        raise argparse.ArgumentTypeError(f"'{text}': a name is made of a-z, 0-9 and -, 40 characters at most")
-    return text
-
-
-def folder(text):
-    if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"'{text}': a path on the hosts begins with /")
-    return text
-
-
-def parser(verb):
-    """The options of one command."""
-    options = Parser(prog=f"deploy/cluster {verb}", add_help=False, allow_abbrev=False)
-    options.add_argument("--name", type=name, default="default")
-    options.add_argument("--dry-run", action="store_true")
-    options.add_argument("--parallel", type=number(1024), default=32)
-    if verb in ("up", "check", "push", "down", "install", "uninstall"):
-        options.add_argument("--via")
-        options.add_argument("--hosts")
-        options.add_argument("--ssh")
-    if verb in ("up", "check", "push", "install"):
-        options.add_argument("--bin", default=os.environ.get("MILLRACE_BIN"))
-        options.add_argument("--remote-bin", type=folder)
-    if verb in ("up", "install"):
-        options.add_argument("--workers", type=number(1024))
-        options.add_argument("--memory", type=size)
-        options.add_argument("--engine", type=str)
-        options.add_argument("--port", type=number(65535))
-    if verb in ("up", "restart", "install"):
-        options.add_argument("--timeout", type=number(999999), default=30)
-    if verb in ("status", "check"):
-        options.add_argument("--json", action="store_true")
-    if verb == "logs":
-        options.add_argument("--follow", "-f", action="store_true")
-        options.add_argument("--lines", type=number(999999), default=40)
-    if verb == "down":
-        options.add_argument("--forget", action="store_true")
-    if verb == "run":
-        options.add_argument("--folder")
-    options.add_argument("rest", nargs="*")
-    return options
-
-
-def parse(verb, words):
-    """The options, and what follows: after "--", and for `run` from the first word that is no option."""
-    rest = []
-    if "--" in words:
-        at = words.index("--")
-        words, rest = words[:at], words[at + 1:]
-    given, unknown = parser(verb).parse_known_args(words)
-    if verb == "run" and given.rest and not rest:
-        at = words.index(given.rest[0])
-        given, unknown, rest = parser(verb).parse_args(words[:at]), [], words[at:]
-    if unknown:
-        raise Failure(2, f'{verb}: there is no option "{unknown[0]}" for a cluster on other hosts;'
-                         " deploy/cluster --help shows what there is")
-    given.rest += rest
-    if given.rest and verb not in ("run", "logs", "restart"):
-        raise Failure(2, f"{verb}: '{given.rest[0]}' is no option")
-    return given
+# What a cluster keeps when nobody asked; "" and 0 are for what is found out when it starts.
+KEPT = {"workers": 0, "memory": 0, "engine": "", "port": int(options.rows()["--port"].preset), "remote_bin": "",
+        "ssh": options.rows()["--ssh"].preset}
 
 
 def new_record(given):
     """What a cluster is asked for by the options."""
     via = given.via or "ssh"
     if via not in ("ssh", "slurm"):
-        raise Failure(2, f"--via '{via}' takes no --hosts: ssh does")
+        raise Failure(2, f"--via={via} takes no --hosts: ssh does")
     if via == "slurm" and given.hosts:
-        raise Failure(2, "--via slurm takes the hosts of the allocation: leave --hosts away")
+        raise Failure(2, "--via slurm takes the hosts of the allocation: omit --hosts")
     if via == "ssh" and not given.hosts:
         raise Failure(2, "--via ssh wants --hosts FILE, or a list such as --hosts a,b or --hosts 'n[01-06]'")
     job, words, memory = ("", given.hosts, 0) if via == "ssh" else slurm.allocation()
-    options = {key: getattr(given, key, None) or value for key, value in KEPT.items()}
+    kept = {key: getattr(given, key) or value for key, value in KEPT.items()}
     # A node may only have a part of its machine.
-    options["memory"] = options["memory"] or memory * 3 // 4
-    path = getattr(given, "bin", None) or os.path.join(DEPLOY, "..", "build", "release", "bin")
+    kept["memory"] = kept["memory"] or memory * 3 // 4
+    path = given.bin or os.environ.get("MILLRACE_BIN") or os.path.join(DEPLOY, "..", "build", "release", "bin")
     return {"via": via, "job": job, "binds": via == "slurm" and slurm.binds(), "hosts": load(words),
-            "options": options, "bin": os.path.realpath(path), "folders": {}, "addresses": {}, "cores": {}}
+            "options": kept, "bin": os.path.realpath(path), "folders": {}, "addresses": {}, "cores": {}}
 
 
 def check_same(given, record, cluster):
@@ -148,8 +62,6 @@ def need(store):
 
 
 def verb_up(given, store):
-    if given.engine is not None and not re.fullmatch(r"[a-z][a-z0-9=+-]*", given.engine):
-        raise Failure(2, f"--engine '{given.engine}': not an engine; millrace engines lists them")
     record = store.load()
     wanted = record or new_record(given)
     sums(wanted["bin"])
@@ -278,7 +190,7 @@ VERBS = {"install": verb_install, "uninstall": verb_uninstall,
 def main():
     verb = sys.argv[1]
     try:
-        given = parse(verb, sys.argv[2:])
+        given = options.read(verb, sys.argv[2:])
         return VERBS[verb](given, Store(given.name))
     except (Failure, HostsError) as error:
         print(f"deploy/cluster: {shown(error)}", file=sys.stderr)

@@ -144,7 +144,7 @@ goes_down()
 refuses()
 {
     fails_saying 2 'is there twice' up_over_ssh n01,n01 && fails_saying 2 '--hosts FILE' cluster up --via ssh &&
-        fails_saying 2 'no option "--mtu"' up_over_ssh n01 --mtu 9000 &&
+        fails_saying 2 '--mtu is for clusters on this machine' up_over_ssh n01 --mtu 9000 &&
         fails_saying 3 "n02: ssh: ssh: connect to host" up_over_ssh n01,n02:2 && nothing_left &&
         fails_saying 1 'No such file' up_over_ssh n01 --bin /nonexistent && nothing_left
 }

@@ -115,6 +115,7 @@ check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
 check "the sources have one dialect" one_dialect
+check "the options of deploy/cluster are as their table says" python3 -B tests/deploy/test_options.py
 check "texts and comments are plain" tests/words.py
 check "grep finds one static function by its name" tests/names.py
 check "shellcheck has nothing to say" scripts
