@@ -57,7 +57,7 @@ static void bash_words(const struct option_command *command, FILE *to)
 {
     fprintf(to, "            '%s') words+='", command->word ? command->word : "");
     each_row(command, bash_option, to);
-    fputs("' ;;\n", to);
+    fprintf(to, "'%s ;;\n", command->word && command->bare ? "; [[ $current == -* ]] || kind=-f" : "");
 }
 
 void option_completion_bash(const struct option_program *program, FILE *to)
@@ -168,15 +168,25 @@ void option_completion_zsh(const struct option_program *program, FILE *to)
 
 /* ---- fish ---- */
 
+/* Of words that are no option only the first that names a command does; those before it are values. */
+static void fish_commands(const struct option_program *program, FILE *to)
+{
+    fprintf(to, "function __%s_at\n    for word in (commandline -opc)[2..]\n        if contains -- $word",
+            program->name);
+    for (uint32_t i = 0; i < program->count; i++)
+        fprintf(to, " %s", program->command[i].word);
+    fputs("\n            test \"$word\" = \"$argv[1]\"\n            return\n        end\n    end\n    test -z "
+          "\"$argv[1]\"\n"
+          "end\n",
+          to);
+}
+
 static void fish_option(const struct option_command *command, const struct option_row *row, FILE *to)
 {
     char help[OPTION_HELP_BYTES];
-    fprintf(to, "complete -c %.*s -n '", (int)strcspn(command->name, " "), command->name);
-    if (command->word)
-        fprintf(to, "__fish_seen_subcommand_from %s", command->word);
-    else
-        fputs("__fish_use_subcommand", to);
-    fprintf(to, "' -l %s", row->name);
+    const int bytes = (int)strcspn(command->name, " ");
+    fprintf(to, "complete -c %.*s -n '__%.*s_at%s' -l %s", bytes, command->name, bytes, command->name,
+            command->name + bytes, row->name);
     if (row->letter)
         fprintf(to, " -s %c", row->letter);
     if (row->path != OPTION_PATH_NONE)
@@ -194,10 +204,13 @@ void option_completion_fish(const struct option_program *program, FILE *to)
 {
     fprintf(to, "# fish completion of %s, made from its tables of options\ncomplete -c %s -f\n", program->name,
             program->name);
+    fish_commands(program, to);
     for (uint32_t i = 0; i < program->count; i++) {
-        fprintf(to, "complete -c %s -n '__fish_use_subcommand' -a %s -d '", program->name, program->command[i].word);
+        fprintf(to, "complete -c %s -n '__%s_at' -a %s -d '", program->name, program->name, program->command[i].word);
         print_quoted(program->command[i].about, "", to);
         fputs("'\n", to);
+        if (program->command[i].bare)
+            fprintf(to, "complete -c %s -n '__%s_at %s' -F\n", program->name, program->name, program->command[i].word);
     }
     each_row(program->front, fish_option, to);
     for (uint32_t i = 0; i < program->count; i++)
