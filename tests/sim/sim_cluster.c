@@ -366,6 +366,8 @@ static void sim_phases(struct sim_cluster *cluster)
         join_task_result(cluster->worker[w].task, &result);
         cluster->out->rows += result.rows;
         cluster->out->checksum += result.checksum;
+        cluster->out->rows_scanned += result.rows_scanned;
+        cluster->out->rows_accounted += result.rows_in + result.rows_null_kept + result.rows_dropped;
         cluster->out->rows_cut += result.rows_cut;
         cluster->out->stitched_bytes += result.stitched_bytes;
         cluster->out->joined_bytes += result.joined_bytes;

@@ -27,7 +27,8 @@ struct sim_outcome {
     bool deadlock; /* nothing could move, and time could not either */
     bool leaked;   /* a governor was not empty, or a worker never closed */
     uint64_t rows, checksum;
-    struct shuffle_rejects rejects[2]; /* of all workers */
+    uint64_t rows_scanned, rows_accounted; /* exchanged, kept where they were scanned, or dropped */
+    struct shuffle_rejects rejects[2];     /* of all workers */
     uint64_t turns, virtual_ns, stalls;
     uint64_t rows_cut, stitched_bytes, joined_bytes; /* as join_task_result has them */
 };

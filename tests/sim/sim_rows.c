@@ -120,20 +120,71 @@ static uint8_t *rows_encode(uint8_t *to, bool null, const void *bytes, uint32_t 
     return to + sizeof count + count;
 }
 
-void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, uint64_t *count, uint64_t *checksum)
+static uint8_t *rows_encode_side(uint8_t *to, const struct sim_row *row)
 {
+    static const struct sim_row nothing = {.key_null = true, .text_null = true};
+    row = row ? row : &nothing;
+    to = rows_encode(to, row->key_null, &row->key, sizeof row->key);
+    return rows_encode(to, row->text_null, row->text, row->text_bytes);
+}
+
+/* A row of the result, of which either may be NULL. */
+static void rows_give(const struct sim_question *question, const struct sim_row *a, const struct sim_row *b,
+                      uint64_t *count, uint64_t *checksum)
+{
+    uint8_t row[2 * (13 + 5 + sizeof a->text)];
+    uint8_t *end = rows_encode_side(row, a);
+    if (join_type_pairs(question->type))
+        end = rows_encode_side(end, b);
+    *checksum += XXH3_64bits(row, (size_t)(end - row));
+    ++*count;
+}
+
+static bool rows_equal(const struct sim_question *question, const struct sim_row *a, const struct sim_row *b)
+{
+    const bool null = a->key_null || b->key_null, nulls = a->key_null && b->key_null;
+    if (null ? !(nulls && question->null_equal) : a->key != b->key)
+        return false;
+    if (!question->texts)
+        return true;
+    if (a->text_null || b->text_null)
+        return a->text_null && b->text_null && question->null_equal;
+    return a->text_bytes == b->text_bytes && memcmp(a->text, b->text, a->text_bytes) == 0;
+}
+
+/* Is `row` NOT IN the keys of the right side? As SQL has it: true, and neither false nor unknown. */
+static bool rows_not_in(const struct sim_row *row, const struct sim_rows *right)
+{
+    for (uint32_t j = 0; j < right->count; j++)
+        if (row->key_null || right->row[j].key_null || row->key == right->row[j].key)
+            return false;
+    return true;
+}
+
+void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, const struct sim_question *question,
+                   uint64_t *count, uint64_t *checksum)
+{
+    const enum join_type type = question->type;
+    bool *matched = calloc(right->count + 1, sizeof *matched);
+    BASE_ASSERT(matched);
     *count = *checksum = 0;
-    for (uint32_t i = 0; i < left->count; i++)
+    for (uint32_t i = 0; i < left->count; i++) {
+        const struct sim_row *a = &left->row[i];
+        bool found = false;
         for (uint32_t j = 0; j < right->count; j++) {
-            const struct sim_row *a = &left->row[i], *b = &right->row[j];
-            if (a->key_null || b->key_null || a->key != b->key)
+            if (!rows_equal(question, a, &right->row[j]))
                 continue;
-            uint8_t row[2 * (13 + 5 + sizeof a->text)];
-            uint8_t *end = rows_encode(row, false, &a->key, sizeof a->key);
-            end = rows_encode(end, a->text_null, a->text, a->text_bytes);
-            end = rows_encode(end, false, &b->key, sizeof b->key);
-            end = rows_encode(end, b->text_null, b->text, b->text_bytes);
-            *checksum += XXH3_64bits(row, (size_t)(end - row));
-            ++*count;
+            found = matched[j] = true;
+            if (join_type_pairs(type))
+                rows_give(question, a, &right->row[j], count, checksum);
         }
+        if (question->null_aware ? rows_not_in(a, right)
+            : found              ? type == JOIN_TYPE_SEMI
+                                 : type == JOIN_TYPE_LEFT || type == JOIN_TYPE_FULL || type == JOIN_TYPE_ANTI)
+            rows_give(question, a, NULL, count, checksum);
+    }
+    for (uint32_t j = 0; j < right->count; j++)
+        if (!matched[j] && (type == JOIN_TYPE_RIGHT || type == JOIN_TYPE_FULL))
+            rows_give(question, NULL, &right->row[j], count, checksum);
+    free(matched);
 }

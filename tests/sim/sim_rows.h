@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/random.h"
+#include "join/type.h"
 
 struct sim_row {
     bool key_null, text_null;
@@ -33,7 +34,15 @@ struct sim_bad {
 };
 void sim_rows_write_dirty(struct base_random *random, const struct sim_rows *rows, const char *prefix, const char *path,
                           struct sim_bad *bad);
-/* Inner join on key; result columns: left key, left text, right key, right text. */
-void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, uint64_t *count, uint64_t *checksum);
+/* What is asked of them. */
+struct sim_question {
+    enum join_type type;
+    bool null_equal, null_aware;
+    bool texts; /* the key is of key and text, else of key alone */
+};
+/* Result columns: left key, left text, and, unless the type gives rows of the left side alone, right key, right text.
+ */
+void sim_rows_join(const struct sim_rows *left, const struct sim_rows *right, const struct sim_question *question,
+                   uint64_t *count, uint64_t *checksum);
 
 #endif

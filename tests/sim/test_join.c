@@ -73,11 +73,32 @@ static struct sim_job draw_job(struct base_random *random, uint64_t seed)
     return job;
 }
 
+/* Any type of join, with any rule for NULLs that it may have. */
+static struct sim_question draw_question(struct base_random *random)
+{
+    struct sim_question question = {.type = (enum join_type)base_random_below(random, JOIN_TYPE_COUNT),
+                                    .texts = base_random_chance(random, 1, 4),
+                                    .null_equal = base_random_chance(random, 1, 3)};
+    if (question.type == JOIN_TYPE_ANTI && base_random_chance(random, 1, 2)) {
+        question.null_aware = true;
+        question.texts = question.null_equal = false;
+    }
+    return question;
+}
+
+static void ask(struct sim_job *job, const struct sim_question *question)
+{
+    job->request.type = question->type;
+    job->request.null_equal = question->null_equal;
+    job->request.null_aware = question->null_aware;
+    job->request.on = question->texts ? "lkey=rkey,ltext=rtext" : "lkey=rkey";
+}
+
 struct expectation {
     uint64_t rows, checksum;
 };
 
-static struct expectation write_inputs(struct base_random *random)
+static struct expectation write_inputs(struct base_random *random, const struct sim_question *question)
 {
     static const uint64_t sizes[] = {0, 1, 7, 300, 1500}, keys[] = {1, 10, 500, 1000000};
     const uint64_t key_count = pick(random, keys, 4);
@@ -87,10 +108,12 @@ static struct expectation write_inputs(struct base_random *random)
     struct sim_rows left, right;
     sim_rows_make(random, (uint32_t)left_count, key_count, &left);
     sim_rows_make(random, (uint32_t)right_count, key_count, &right);
+    for (uint32_t i = 0; question->null_aware && i < right.count; i++) /* one NULL decides: often there is none */
+        right.row[i].key_null &= right_count == 300;
     sim_rows_write(random, &left, "l", left_path);
     sim_rows_write(random, &right, "r", right_path);
     struct expectation expected;
-    sim_rows_join(&left, &right, &expected.rows, &expected.checksum);
+    sim_rows_join(&left, &right, question, &expected.rows, &expected.checksum);
     sim_rows_free(&left);
     sim_rows_free(&right);
     return expected;
@@ -108,16 +131,21 @@ static void run_seed(uint64_t seed)
 {
     struct base_random random;
     base_random_seed(&random, seed);
-    const struct expectation expected = write_inputs(&random);
-    const struct sim_job job = draw_job(&random, seed);
+    const struct sim_question question = draw_question(&random);
+    const struct expectation expected = write_inputs(&random, &question);
+    struct sim_job job = draw_job(&random, seed);
+    ask(&job, &question);
     struct sim_outcome outcome;
     sim_cluster_run(&job, &outcome);
     check_clean(&outcome, seed);
+    if (outcome.status == BASE_OK && outcome.rows_scanned != outcome.rows_accounted)
+        fail_msg("seed %" PRIu64 ": %" PRIu64 " rows scanned, but %" PRIu64 " exchanged, kept or dropped", seed,
+                 outcome.rows_scanned, outcome.rows_accounted);
     if (outcome.status != BASE_OK || outcome.rows != expected.rows || outcome.checksum != expected.checksum)
-        fail_msg("seed %" PRIu64 ": %s %s; rows %" PRIu64 ", checksum %016" PRIx64 "; expected %" PRIu64
+        fail_msg("seed %" PRIu64 ", %s join: %s %s; rows %" PRIu64 ", checksum %016" PRIx64 "; expected %" PRIu64
                  ", %016" PRIx64,
-                 seed, base_status_name(outcome.status), outcome.error.text, outcome.rows, outcome.checksum,
-                 expected.rows, expected.checksum);
+                 seed, join_type_word(question.type), base_status_name(outcome.status), outcome.error.text,
+                 outcome.rows, outcome.checksum, expected.rows, expected.checksum);
 }
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -150,8 +178,10 @@ static void test_faults(void **state)
     for (uint64_t seed = after + 1; seed <= after + seeds; seed++) {
         struct base_random random;
         base_random_seed(&random, seed);
-        const struct expectation expected = write_inputs(&random);
+        const struct sim_question question = draw_question(&random);
+        const struct expectation expected = write_inputs(&random, &question);
         struct sim_job job = draw_job(&random, seed);
+        ask(&job, &question);
         switch (base_random_below(&random, 3)) {
         case 0:
             job.network.reset_after_bytes = 1 + (uint32_t)base_random_below(&random, 60000);
@@ -244,8 +274,10 @@ static void test_bad_rows_are_left_out(void **state)
                                  &bad[side]);
         }
         struct expectation expected;
-        sim_rows_join(&rows[0], &rows[1], &expected.rows, &expected.checksum);
+        const struct sim_question question = draw_question(&random);
+        sim_rows_join(&rows[0], &rows[1], &question, &expected.rows, &expected.checksum);
         struct sim_job job = draw_job(&random, seed);
+        ask(&job, &question);
         job.bad_rows_max = UINT64_MAX;
         struct sim_outcome outcome;
         sim_cluster_run(&job, &outcome);
