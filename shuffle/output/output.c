@@ -122,9 +122,10 @@ static uint8_t *put_cut(uint8_t *to, const struct output_item *item, const struc
     return to + 4 + bytes;
 }
 
-static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const row[2])
+/* Makes the row's image at `image`. */
+static uint64_t row_checksum(const struct shuffle_output *output, uint8_t *image, const uint8_t *const row[2])
 {
-    uint8_t *to = output->image.data;
+    uint8_t *to = image;
     for (uint32_t i = 0; i < output->encoder.count; i++) {
         const struct output_item *item = &output->encoder.item[i];
         const struct shuffle_cut *cut = shuffle_row_cut(row[item->side]);
@@ -140,7 +141,7 @@ static uint64_t row_checksum(struct shuffle_output *output, const uint8_t *const
         base_store_u32(to, bytes);
         to = put_bytes(to + 4, value, bytes);
     }
-    return XXH3_64bits(output->image.data, (size_t)(to - output->image.data));
+    return XXH3_64bits(image, (size_t)(to - image));
 }
 
 /* A pointer to the row that is good for reading the items of its side. They are small here, so of a cut row all are
@@ -164,6 +165,13 @@ static void sum_plain(struct shuffle_output *output, const uint8_t *const *left,
         shuffle_output_plain_sum(&output->encoder, output->image_bytes, output->image.data, rows, count);
 }
 
+/* Of a row with a side that is NULL, whose image has a place after those of a group. */
+static uint64_t padded_sum(const struct shuffle_output *output, const uint8_t *left, const uint8_t *right)
+{
+    const uint8_t *const row[2] = {left, right};
+    return row_checksum(output, output->image.data + (size_t)OUTPUT_PLAIN_ROWS * output->image_bytes, row);
+}
+
 /* Counts as many rows as can be taken a group at a time: all, or none. */
 static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const *left, const uint8_t *const *right,
                             uint32_t count)
@@ -171,18 +179,18 @@ static uint32_t count_plain(struct shuffle_output *output, const uint8_t *const 
     uint32_t done = 0;
     if (!output->plain)
         return 0;
-    for (uint32_t i = 0; i < count; i++)
-        if (!left[i] || (right && !right[i])) {
-            output->plain = false; /* the images are one row's again */
-            return 0;
-        }
     for (uint32_t i = 0; i < count; i++) {
-        if (!shuffle_row_cut(left[i]) && (!right || !shuffle_row_cut(right[i])))
+        const bool padded = !left[i] || (right && !right[i]);
+        if (!padded && !shuffle_row_cut(left[i]) && (!right || !shuffle_row_cut(right[i])))
             continue;
         sum_plain(output, left + done, right ? right + done : NULL, i - done);
+        done = i + 1;
+        if (padded) {
+            output->checksum += padded_sum(output, left[i], right ? right[i] : NULL);
+            continue;
+        }
         const uint8_t *a = plain_row(output, 0, left[i]), *b = right ? plain_row(output, 1, right[i]) : NULL;
         sum_plain(output, &a, right ? &b : NULL, 1);
-        done = i + 1;
     }
     sum_plain(output, left + done, right ? right + done : NULL, count - done);
     output->rows += count;
@@ -360,7 +368,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
             if (status != BASE_OK)
                 return busy_or_failed(output, status, error);
         }
-        output->checksum += row_checksum(output, row);
+        output->checksum += row_checksum(output, output->image.data, row);
         output->rows++;
     }
     return output_failure(output, error);
@@ -433,7 +441,7 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
         encoder->variable |= variable;
         image_bytes += 1 + 4 + (variable ? 0 : encoder->item[i].slot->width);
         encoder->head_bytes += encoder->item[i].slot->width;
-        null_bits += encoder->item[i].slot->null_bit >= 0;
+        null_bits += config->schema ? config->schema->field[i].nullable : encoder->item[i].slot->null_bit >= 0;
     }
     encoder->head_bytes += (null_bits + 7) / 8;
     if (image_bytes > UINT32_MAX / 2)
@@ -441,7 +449,7 @@ static enum base_status map_items(struct shuffle_output *output, struct base_err
                               image_bytes);
     output->image_bytes = (uint32_t)image_bytes;
     output->plain = config->kind == SHUFFLE_OUTPUT_COUNT && shuffle_output_plain(encoder, output->image_bytes);
-    const uint64_t scratch_bytes = output->plain ? OUTPUT_PLAIN_ROWS * image_bytes : image_bytes + 1;
+    const uint64_t scratch_bytes = output->plain ? (OUTPUT_PLAIN_ROWS + 1) * image_bytes : image_bytes + 1;
     const enum base_status status = scratch_reserve(output, &output->image, scratch_bytes, error);
     if (status == BASE_OK && output->plain)
         shuffle_output_plain_prepare(encoder, output->image_bytes, output->image.data);
