@@ -61,6 +61,8 @@ enum base_status join_probe_sink_drain(struct shuffle_sink *base, struct base_er
         return BASE_OK;
     const uint8_t *const *left = sink->config.build == 0 ? sink->build : sink->probe;
     const uint8_t *const *right = sink->config.build == 0 ? sink->probe : sink->build;
+    if (!join_type_pairs(sink->config.type))
+        right = NULL; /* the result has nothing of it */
     enum base_status status = shuffle_output_write(sink->config.output, left, right, sink->pairs, &sink->given, error);
     if (status != BASE_OK)
         return status;

@@ -42,8 +42,8 @@ enum base_status join_probe_sink_finish(struct shuffle_sink *base, struct base_e
 uint64_t join_probe_sink_unmatched(const struct shuffle_sink *sink);
 
 /* Gives rows of a side (0 left, 1 right) to the output, with NULLs for the other. Borrows the output. */
-enum base_status join_unmatched_sink_open(struct shuffle_output *output, uint32_t side, struct shuffle_sink **sink,
-                                          struct base_error *error);
+enum base_status join_unmatched_sink_open(struct shuffle_output *output, enum join_type type, uint32_t side,
+                                          struct shuffle_sink **sink, struct base_error *error);
 /* Of any of them: each is one allocation that owns nothing. NULL is allowed. */
 void join_sink_close(struct shuffle_sink *sink);
 

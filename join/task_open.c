@@ -61,7 +61,8 @@ static enum base_status task_open_sinks(struct join_task *task, struct base_erro
     const uint32_t probe = join_plan_pass_side(plan, 1);
     for (uint32_t side = 0; side < TASK_SIDES; side++)
         if (join_type_keeps(plan->type, side)) {
-            const enum base_status kept = join_unmatched_sink_open(task->output, side, &task->unmatched[side], error);
+            const enum base_status kept =
+                join_unmatched_sink_open(task->output, plan->type, side, &task->unmatched[side], error);
             if (kept != BASE_OK)
                 return kept;
         }
