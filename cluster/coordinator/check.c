@@ -60,7 +60,7 @@ static void check_pending(const struct cluster_coordinator *c)
             all &= node->published;
         }
         BASE_ASSERT(!all); /* else it is forgotten */
-        BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS || !pending->node[0].committed);
+        BASE_ASSERT(pending->state.now == COORDINATOR_PENDING_STANDS || !pending->node[0].committed);
     }
 }
 #endif

@@ -101,18 +101,20 @@ struct coordinator_pending_node {
 };
 
 enum coordinator_pending_state {
+    COORDINATOR_PENDING_DECIDED,
     COORDINATOR_PENDING_RECORDING, /* RECORD was asked for */
     COORDINATOR_PENDING_UNSURE,    /* it may be on disk; RECORD is asked for again */
-    COORDINATOR_PENDING_STANDS
+    COORDINATOR_PENDING_STANDS,
+    COORDINATOR_PENDING_STATE_COUNT
 };
 
 /* A decision that some node has not carried out. */
 struct coordinator_pending {
     struct coordinator_pending *next;
     struct cluster_decision decision;
-    enum coordinator_pending_state state;
-    bool unsure;        /* a RECORD ended as unknown; also while it is asked for again */
-    uint64_t record_ns; /* UNSURE: when to ask again */
+    struct base_state state; /* enum coordinator_pending_state */
+    bool unsure;             /* a RECORD ended as unknown; also while it is asked for again */
+    uint64_t record_ns;      /* UNSURE: when to ask again */
     struct coordinator_pending_node *node;
     uint64_t stuck_since_ns; /* when a node failed since which not all have done it; 0: none */
     struct base_error stuck;

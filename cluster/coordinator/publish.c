@@ -106,7 +106,7 @@ static void pending_tell(struct cluster_coordinator *c, struct coordinator_pendi
 {
     const struct cluster_decision *decision = &pending->decision;
     /* No node may rename its parts for a decision that may not be there after a crash. */
-    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS && i < decision->node_count);
+    BASE_ASSERT(pending->state.now == COORDINATOR_PENDING_STANDS && i < decision->node_count);
     pending->node[i].retry_ns = 0;
     if (!pending->node[i].committed) {
         tell_commit(c, pending, i, peer);
@@ -140,12 +140,23 @@ static void pending_remove(struct cluster_coordinator *c, struct coordinator_pen
 
 static void pending_forget(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
-    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS);
+    BASE_ASSERT(pending->state.now == COORDINATOR_PENDING_STANDS);
     coordinator_act(c, CLUSTER_ACTION_FORGET, 0)->job = pending->decision.job;
     pending_remove(c, pending);
 }
 
 /* ---- making and recording ---- */
+
+#define FROM(state) (1U << COORDINATOR_PENDING_##state)
+static const struct base_state_row pending_rows[COORDINATOR_PENDING_STATE_COUNT] = {
+    [COORDINATOR_PENDING_DECIDED] = {"decided", 0},
+    [COORDINATOR_PENDING_RECORDING] = {"recording", FROM(DECIDED) | FROM(UNSURE)},
+    [COORDINATOR_PENDING_UNSURE] = {"unsure", FROM(RECORDING)},
+    [COORDINATOR_PENDING_STANDS] = {"stands", FROM(DECIDED) | FROM(RECORDING)}, /* DECIDED: read from disk */
+};
+#undef FROM
+static const struct base_machine pending_machine = {"decision to publish", pending_rows,
+                                                    COORDINATOR_PENDING_STATE_COUNT};
 
 static struct coordinator_pending *pending_make(struct cluster_coordinator *c, const struct cluster_decision *decision,
                                                 struct base_error *error)
@@ -155,6 +166,7 @@ static struct coordinator_pending *pending_make(struct cluster_coordinator *c, c
         base_error_set(error, BASE_NO_MEMORY, "no memory for a decision");
         return NULL;
     }
+    base_state_begin(&pending->state, &pending_machine, COORDINATOR_PENDING_DECIDED);
     enum base_status status = cluster_decision_copy(decision, &pending->decision, error);
     if (status == BASE_OK) {
         pending->node = calloc(decision->node_count, sizeof *pending->node);
@@ -173,11 +185,11 @@ static struct coordinator_pending *pending_make(struct cluster_coordinator *c, c
 /* One in a step: whoever cannot even take the order says so before it gets another. */
 static void pending_record(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
-    BASE_ASSERT(!c->record_asked && pending->state != COORDINATOR_PENDING_STANDS);
+    BASE_ASSERT(!c->record_asked && pending->state.now != COORDINATOR_PENDING_STANDS);
     c->record_asked = true;
     struct cluster_action *action = coordinator_act(c, CLUSTER_ACTION_RECORD, 0);
     action->again = pending->unsure;
-    pending->state = COORDINATOR_PENDING_RECORDING;
+    base_state_enter(&pending->state, COORDINATOR_PENDING_RECORDING);
     action->job = pending->decision.job;
     action->decision = &pending->decision;
 }
@@ -188,7 +200,7 @@ enum base_status coordinator_pending_restore(struct cluster_coordinator *c, cons
     struct coordinator_pending *pending = pending_make(c, decision, error);
     if (!pending)
         return BASE_NO_MEMORY;
-    pending->state = COORDINATOR_PENDING_STANDS;
+    base_state_enter(&pending->state, COORDINATOR_PENDING_STANDS);
     return BASE_OK;
 }
 
@@ -205,7 +217,7 @@ enum base_status coordinator_pending_decide(struct cluster_coordinator *c, const
 /* It is not on disk, and will not be: nodes that kept their parts for it let go of them. */
 static void pending_dismiss(struct cluster_coordinator *c, struct coordinator_pending *pending)
 {
-    BASE_ASSERT(pending->state == COORDINATOR_PENDING_RECORDING && !pending->node[0].committed);
+    BASE_ASSERT(pending->state.now == COORDINATOR_PENDING_RECORDING && !pending->node[0].committed);
     for (uint32_t i = 0; i < pending->decision.node_count; i++) {
         const uint64_t peer = node_peer(c, pending->decision.node[i].name);
         if (peer)
@@ -218,11 +230,11 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
 {
     struct coordinator_pending *pending = pending_find(c, id);
     struct coordinator_job *job = c->run && c->run->id == id ? c->run : NULL;
-    if (!pending || pending->state != COORDINATOR_PENDING_RECORDING)
+    if (!pending || pending->state.now != COORDINATOR_PENDING_RECORDING)
         return;
     if (error->status == BASE_OK) {
         /* Also when the job failed meanwhile: what is recorded stands. */
-        pending->state = COORDINATOR_PENDING_STANDS;
+        base_state_enter(&pending->state, COORDINATOR_PENDING_STANDS);
         pending_tell_all(c, pending);
         return;
     }
@@ -234,7 +246,7 @@ void coordinator_recorded(struct cluster_coordinator *c, uint64_t id, bool unkno
                             "that is known",
                             id, error->text);
         pending->unsure = true;
-        pending->state = COORDINATOR_PENDING_UNSURE;
+        base_state_enter(&pending->state, COORDINATOR_PENDING_UNSURE);
         pending->record_ns = c->now_ns + PENDING_RECORD_NS;
         if (job)
             coordinator_fail(c, error->status,
@@ -269,7 +281,7 @@ void coordinator_pending_node(struct cluster_coordinator *c, struct coordinator_
 {
     for (struct coordinator_pending *pending = c->pending; pending; pending = pending->next) {
         const int i = pending_index(pending, node->hello.name);
-        if (i >= 0 && pending->state == COORDINATOR_PENDING_STANDS)
+        if (i >= 0 && pending->state.now == COORDINATOR_PENDING_STANDS)
             pending_tell(c, pending, (uint32_t)i, node->peer);
     }
     for (uint32_t i = 0; i < node->hello.doubt_count; i++) {
@@ -283,7 +295,7 @@ bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job
 {
     const struct coordinator_pending *pending = pending_find(c, job);
     const int i = pending ? pending_index(pending, node->hello.name) : -1;
-    if (i < 0 || pending->state != COORDINATOR_PENDING_STANDS || pending->node[i].retry_ns)
+    if (i < 0 || pending->state.now != COORDINATOR_PENDING_STANDS || pending->node[i].retry_ns)
         return false;
     return !pending->node[i].committed || (!pending->node[i].published && all_committed(pending));
 }
@@ -291,7 +303,7 @@ bool coordinator_pending_waits(const struct cluster_coordinator *c, uint64_t job
 bool coordinator_pending_recording(const struct cluster_coordinator *c, uint64_t job)
 {
     const struct coordinator_pending *pending = pending_find(c, job);
-    return pending && pending->state == COORDINATOR_PENDING_RECORDING;
+    return pending && pending->state.now == COORDINATOR_PENDING_RECORDING;
 }
 
 bool coordinator_pending_has(const struct cluster_coordinator *c, uint64_t job)
@@ -337,7 +349,7 @@ static void on_done(struct cluster_coordinator *c, struct coordinator_pending *p
 {
     struct coordinator_pending_node *node = &pending->node[i];
     const bool were_committed = all_committed(pending);
-    BASE_ASSERT(pending->state == COORDINATOR_PENDING_STANDS && i < pending->decision.node_count);
+    BASE_ASSERT(pending->state.now == COORDINATOR_PENDING_STANDS && i < pending->decision.node_count);
     node->committed = true;
     node->published |= published;
     node->gone = false;
@@ -359,7 +371,7 @@ bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinat
 {
     struct coordinator_pending *pending = pending_find(c, message->job);
     const int i = pending ? pending_index(pending, node->hello.name) : -1;
-    if (i < 0 || pending->state != COORDINATOR_PENDING_STANDS)
+    if (i < 0 || pending->state.now != COORDINATOR_PENDING_STANDS)
         return false;
     if (message->kind == CLUSTER_MESSAGE_FAILED)
         publish_on_failed(c, pending, (uint32_t)i, &message->failed.error);
@@ -394,9 +406,9 @@ void coordinator_pending_tick(struct cluster_coordinator *c)
     struct coordinator_pending *next;
     for (struct coordinator_pending *pending = c->pending; pending; pending = next) {
         next = pending->next;
-        if (pending->state == COORDINATOR_PENDING_UNSURE && c->now_ns >= pending->record_ns && !c->record_asked)
+        if (pending->state.now == COORDINATOR_PENDING_UNSURE && c->now_ns >= pending->record_ns && !c->record_asked)
             pending_record(c, pending);
-        if (pending->state != COORDINATOR_PENDING_STANDS)
+        if (pending->state.now != COORDINATOR_PENDING_STANDS)
             continue;
         pending_retry(c, pending);
         if (pending->gone_since_ns && c->now_ns >= pending->gone_since_ns + CLUSTER_GONE_NS) {
@@ -412,7 +424,7 @@ uint64_t coordinator_pending_deadline_ns(const struct cluster_coordinator *c)
 {
     uint64_t deadline_ns = UINT64_MAX;
     for (const struct coordinator_pending *pending = c->pending; pending; pending = pending->next) {
-        if (pending->state == COORDINATOR_PENDING_UNSURE)
+        if (pending->state.now == COORDINATOR_PENDING_UNSURE)
             deadline_ns = base_min_u64(deadline_ns, pending->record_ns);
         for (uint32_t i = 0; i < pending->decision.node_count; i++)
             if (pending->node[i].retry_ns)

@@ -31,6 +31,29 @@ static void say_failed(struct node_job *job, uint64_t id, const struct base_erro
     node_job_say(job, &message);
 }
 
+#define FROM(state) (1U << NODE_JOB_##state)
+static const struct base_state_row job_rows[NODE_JOB_STATE_COUNT] = {
+    [NODE_JOB_IDLE] = {"idle", FROM(RELEASING)},
+    [NODE_JOB_RESOLVING] = {"looking at its sources", FROM(IDLE)},
+    [NODE_JOB_RESOLVED] = {"not prepared", FROM(RESOLVING)},
+    [NODE_JOB_PREPARED] = {"prepared", FROM(RESOLVED)},
+    [NODE_JOB_RUNNING] = {"running", FROM(PREPARED) | FROM(RUNNING)},
+    [NODE_JOB_FINISHED] = {"finished", FROM(PREPARED) | FROM(RUNNING)}, /* a measurement has no passes */
+    [NODE_JOB_STAGED] = {"synced", FROM(FINISHED)},
+    [NODE_JOB_FAILED] = {"failed", ~(FROM(IDLE) | FROM(FAILED) | FROM(RELEASING))},
+    [NODE_JOB_RELEASING] = {"being released", ~(FROM(IDLE) | FROM(RELEASING))},
+};
+#undef FROM
+static const struct base_machine job_machine = {"job of a node", job_rows, NODE_JOB_STATE_COUNT};
+
+/* Says that the job cannot go on here: the first time it fails, later as a better reason. */
+static void job_fail(struct node_job *job, const struct base_error *error)
+{
+    if (job->state.now != NODE_JOB_FAILED && job->state.now != NODE_JOB_RELEASING)
+        base_state_enter(&job->state, NODE_JOB_FAILED);
+    say_failed(job, job->id, error);
+}
+
 static void say_simple(struct node_job *job, enum cluster_message_kind kind, uint64_t id)
 {
     struct cluster_message message = {.kind = kind, .job = id};
@@ -42,12 +65,15 @@ static void say_simple(struct node_job *job, enum cluster_message_kind kind, uin
 static enum base_status on_stage(struct node_job *job, const struct cluster_stage *stage, struct base_error *error)
 {
     job->looking = false; /* all nodes have finished */
-    if (!job->finished)
-        return base_error_set(error, BASE_PROTOCOL, "ordered to sync an output that is not finished");
+    if (job->state.now != NODE_JOB_FINISHED)
+        return base_error_set(error, BASE_PROTOCOL, "ordered to sync the output of a job that is %s",
+                              base_state_word(&job->state));
     const enum base_status status = node_output_stage(&job->outputs, job->id, stage->text, error);
-    if (status == BASE_OK)
-        say_simple(job, CLUSTER_MESSAGE_STAGED, job->id);
-    return status;
+    if (status != BASE_OK)
+        return status;
+    base_state_enter(&job->state, NODE_JOB_STAGED);
+    say_simple(job, CLUSTER_MESSAGE_STAGED, job->id);
+    return BASE_OK;
 }
 
 static void on_commit(struct node_job *job, uint64_t id, const struct cluster_commit *commit)
@@ -81,9 +107,10 @@ static void resolve_end(struct node_job *job, enum base_status status, struct cl
 {
     BASE_ASSERT(job->id != 0 && !job->resolve);
     if (status != BASE_OK) {
-        say_failed(job, job->id, error);
+        job_fail(job, error);
         return;
     }
+    base_state_enter(&job->state, NODE_JOB_RESOLVED);
     job->found = *found; /* the plan's files are compared with them */
     struct cluster_message answer = {.kind = CLUSTER_MESSAGE_RESOLVED, .resolved = job->found};
     node_job_say(job, &answer);
@@ -95,7 +122,8 @@ static enum base_status on_resolve(struct node_job *job, uint64_t id, struct clu
     if (job->id)
         return base_error_set(error, BASE_PROTOCOL,
                               "got an order for job %" PRIu64 " while job %" PRIu64 " is not over", id, job->id);
-    BASE_ASSERT(!job->prepared && !job->releasing && !job->resolve && !job->node); /* all of the one before is gone */
+    BASE_ASSERT(!job->crew_has && !job->resolve && !job->node); /* all of the one before is gone */
+    base_state_enter(&job->state, NODE_JOB_RESOLVING);
     job->id = id;
     struct cluster_resolved found = {.relation_count = 0};
     struct base_error why;
@@ -171,8 +199,9 @@ static enum base_status keep_plan(struct node_job *job, const struct cluster_pre
 
 static enum base_status on_prepare(struct node_job *job, struct cluster_prepare *prepare, struct base_error *error)
 {
-    if (job->prepared || job->node)
-        return base_error_set(error, BASE_PROTOCOL, "ordered twice to prepare");
+    if (job->state.now != NODE_JOB_RESOLVED)
+        return base_error_set(error, BASE_PROTOCOL, "ordered to prepare a job that is %s",
+                              base_state_word(&job->state));
     enum base_status status = keep_plan(job, prepare, error);
     for (uint32_t side = 0; side < job->sides && status == BASE_OK; side++)
         status = node_resolve_recall(&job->found.relation[side], &prepare->plan->join.side[side].relation, error);
@@ -185,8 +214,11 @@ static enum base_status on_prepare(struct node_job *job, struct cluster_prepare 
         return status;
     const uint32_t first = prepare->plan->job.node[prepare->node].first;
     status = cluster_crew_prepare(job->crew, prepare->plan, first, prepare->morsel_capacity, prepare->survey, error);
-    job->prepared = status == BASE_OK;
-    return status;
+    if (status != BASE_OK)
+        return status;
+    job->crew_has = true;
+    base_state_enter(&job->state, NODE_JOB_PREPARED);
+    return BASE_OK;
 }
 
 /* ---- morsels ---- */
@@ -270,7 +302,7 @@ static void say_surveyed(struct node_job *job)
     if (complete)
         node_job_say(job, &message);
     else if (base_error_set(&error, BASE_NO_MEMORY, "no memory for the result of a survey") != BASE_OK)
-        say_failed(job, job->id, &error);
+        job_fail(job, &error);
     free(survey[0]);
     free(survey[1]);
 }
@@ -316,9 +348,14 @@ static void say_finished(struct node_job *job)
         node_job_say(job, &message);
     } else {
         base_error_set(&error, BASE_NO_MEMORY, "no memory for a report");
-        say_failed(job, job->id, &error);
+        job_fail(job, &error);
     }
     free(bytes);
+}
+
+void node_job_begin(struct node_job *job)
+{
+    base_state_begin(&job->state, &job_machine, NODE_JOB_IDLE);
 }
 
 static void job_forget(struct node_job *job)
@@ -339,14 +376,14 @@ static void job_forget(struct node_job *job)
     job->node = NULL;
     job->address = NULL;
     job->node_count = job->address_count = job->sides = 0;
-    job->prepared = job->releasing = job->finished = job->running = job->looking = job->abort = false;
+    job->crew_has = job->looking = job->abort = false;
     job->id = 0;
 }
 
 /* The crew holds nothing of the job any more; ran: it did. Says so, with what the job came to here. */
 static void job_closed(struct node_job *job, bool ran)
 {
-    BASE_ASSERT(job->releasing && !job->prepared && job->id != 0);
+    BASE_ASSERT(job->state.now == NODE_JOB_RELEASING && !job->crew_has && job->id != 0);
     struct cluster_crew_engine engine;
     struct cluster_message message;
     memset(&message, 0, sizeof message);
@@ -359,6 +396,7 @@ static void job_closed(struct node_job *job, bool ran)
     if (job->abort) /* else what was not committed stays until its decision is heard */
         node_output_abort(&job->outputs, job->id, base_clock_now_ns());
     job_forget(job);
+    base_state_enter(&job->state, NODE_JOB_IDLE);
     node_job_say(job, &message);
     free(bytes);
 }
@@ -366,11 +404,11 @@ static void job_closed(struct node_job *job, bool ran)
 static void job_release(struct node_job *job, bool abort)
 {
     job->abort |= abort; /* also when the decision turns out not to be recorded after all */
-    if (job->releasing)
+    if (job->state.now == NODE_JOB_RELEASING)
         return;
-    job->releasing = true;
-    job->running = job->looking = false;
-    if (job->prepared)
+    base_state_enter(&job->state, NODE_JOB_RELEASING);
+    job->looking = false;
+    if (job->crew_has)
         cluster_crew_release(job->crew, abort); /* -> CLOSED */
     else
         job_closed(job, false);
@@ -398,19 +436,20 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
 {
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_LOW, .low = {.side = event->side}};
     if (event->kind == CLUSTER_CREW_STEP && event->step == CLUSTER_STEP_CLOSED) {
-        BASE_ASSERT(job->prepared); /* the crew closes what it was given, once */
-        job->prepared = false;
-        if (job->releasing)
+        BASE_ASSERT(job->crew_has); /* the crew closes what it was given, once */
+        job->crew_has = false;
+        if (job->state.now == NODE_JOB_RELEASING)
             job_closed(job, true);
         return;
     }
-    if (!job->prepared || (job->releasing && event->kind != CLUSTER_CREW_FAILED))
+    const bool releasing = job->state.now == NODE_JOB_RELEASING;
+    if (!job->crew_has || (releasing && event->kind != CLUSTER_CREW_FAILED))
         return;
     if (event->kind == CLUSTER_CREW_FAILED) {
         /* Also while aborting: others may have told first how they felt it, and this is why. */
-        job->running = job->looking = false;
+        job->looking = false;
         base_log_warn("job %" PRIu64 " failed here: %s", job->id, event->error.text);
-        say_failed(job, job->id, &event->error);
+        job_fail(job, &event->error);
     } else if (event->kind == CLUSTER_CREW_FAULT) {
         struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
                                         .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
@@ -423,8 +462,8 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
     } else if (event->step == CLUSTER_STEP_MEASURED) {
         node_job_say_measured(job);
     } else if (event->step == CLUSTER_STEP_FINISHED) {
-        job->running = false;
-        job->finished = true;
+        if (job->state.now != NODE_JOB_FAILED) /* one worker's engine may have failed after its part was written */
+            base_state_enter(&job->state, NODE_JOB_FINISHED);
         say_finished(job);
     } else {
         struct cluster_message step = {.kind = CLUSTER_MESSAGE_STEP, .step = {.step = event->step}};
@@ -436,7 +475,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
 
 void node_job_progress(struct node_job *job)
 {
-    if (!job->running)
+    if (job->state.now != NODE_JOB_RUNNING)
         return;
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_NODE_PROGRESS,
                                       .node_progress = {.rows = cluster_crew_progress_rows(job->crew)}};
@@ -447,11 +486,17 @@ static enum base_status job_start(struct node_job *job, const struct cluster_sta
 {
     if (order->pass >= job->sides)
         return base_error_set(error, BASE_PROTOCOL, "ordered to start pass %u of %u", order->pass + 1, job->sides);
+    if (job->state.now != NODE_JOB_PREPARED && job->state.now != NODE_JOB_RUNNING)
+        return base_error_set(error, BASE_PROTOCOL, "ordered to start a pass of a job that is %s",
+                              base_state_word(&job->state));
     enum base_status status = on_lend(job, &order->lend, error);
     if (status == BASE_OK)
         status = cluster_crew_start(job->crew, order->pass, error);
-    job->running = job->looking = status == BASE_OK;
-    return status;
+    if (status != BASE_OK)
+        return status;
+    base_state_enter(&job->state, NODE_JOB_RUNNING);
+    job->looking = true;
+    return BASE_OK;
 }
 
 /* Orders that need the job to be prepared. */
@@ -500,19 +545,19 @@ enum base_status node_job_order(struct node_job *job, struct cluster_message *me
     if (!job->id || message->job != job->id)
         return base_error_set(error, BASE_PROTOCOL, "%s for job %" PRIu64 ", which is not this node's",
                               cluster_message_name(message->kind), message->job);
-    if (job->releasing)
-        return BASE_OK;
+    if (job->state.now == NODE_JOB_RELEASING || job->state.now == NODE_JOB_FAILED)
+        return BASE_OK; /* it crossed what this node said */
     struct base_error why;
     enum base_status status;
     if (message->kind == CLUSTER_MESSAGE_PREPARE)
         status = on_prepare(job, &message->prepare, &why);
-    else if (!job->prepared)
+    else if (!job->crew_has)
         status =
             base_error_set(&why, BASE_PROTOCOL, "%s before the job was prepared", cluster_message_name(message->kind));
     else
         status = job_order_crew(job, message, &why);
     if (status != BASE_OK)
-        say_failed(job, job->id, &why);
+        job_fail(job, &why);
     return BASE_OK;
 }
 

@@ -24,6 +24,19 @@ struct node_side {
     uint64_t *survey_index; /* morsels this node surveys */
 };
 
+enum node_job_state {
+    NODE_JOB_IDLE,
+    NODE_JOB_RESOLVING,
+    NODE_JOB_RESOLVED,
+    NODE_JOB_PREPARED,
+    NODE_JOB_RUNNING,  /* a pass runs, or both */
+    NODE_JOB_FINISHED, /* parts are written */
+    NODE_JOB_STAGED,   /* and durable */
+    NODE_JOB_FAILED,   /* the coordinator was told */
+    NODE_JOB_RELEASING,
+    NODE_JOB_STATE_COUNT
+};
+
 struct node_job {
     const char *node_name;
     struct cluster_crew *crew;
@@ -32,12 +45,12 @@ struct node_job {
     void *send_context;
     int resolve_fd; /* an eventfd, readable when a look at sources has ended: node_job_resolved */
 
-    uint64_t id;   /* 0: idle */
-    bool prepared; /* the crew has it, until CLOSED */
-    bool releasing, abort;
-    bool finished; /* parts are written */
-    bool running;  /* a pass runs */
-    bool looking;  /* others may wait for what this node has sent: from the first pass until all nodes have finished */
+    uint64_t id;             /* 0: idle */
+    struct base_state state; /* enum node_job_state */
+    bool crew_has;           /* from PREPARED until the crew has closed it */
+    bool abort;              /* RELEASING: its output is not to appear */
+    bool looking; /* others may wait for what this node has sent: from the first pass until all nodes have finished, or
+                   * a path was found broken */
     struct node_resolve *resolve;  /* the look at sources that goes on, or NULL */
     struct cluster_resolved found; /* from RESOLVED to PREPARE */
     uint32_t node_count;
@@ -52,6 +65,8 @@ struct node_job {
     struct node_outputs outputs;
 };
 
+/* Whoever has filled in the first part, up to resolve_fd, begins with this. */
+void node_job_begin(struct node_job *job);
 /* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must
  * be ended. */
 enum base_status node_job_order(struct node_job *job, struct cluster_message *message, struct base_error *error);

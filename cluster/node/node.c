@@ -418,6 +418,7 @@ static enum base_status node_open(struct node *node, struct base_error *error)
                                   .send = node_send,
                                   .send_context = node,
                                   .resolve_fd = node->resolve_fd};
+    node_job_begin(&node->job);
     return status;
 }
 

@@ -82,7 +82,7 @@ void node_job_look(struct node_job *job, struct cluster_path_watch *watch)
         return;
     char text[64];
     net_address_format(&peer, text);
-    job->running = job->looking = false;
+    job->looking = false; /* once is enough */
     struct cluster_message message = {.kind = CLUSTER_MESSAGE_BROKEN};
     base_error_set(
         &message.broken.error, BASE_TIMEOUT,

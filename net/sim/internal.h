@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/random.h"
+#include "base/state.h"
 #include "net/engine/ops.h"
 #include "net/sim/sim.h"
 
@@ -57,7 +58,8 @@ enum sim_socket_state {
     SIM_SOCKET_CONNECTING,
     SIM_SOCKET_OPEN,
     SIM_SOCKET_FAILED, /* did not connect */
-    SIM_SOCKET_DEAD    /* CLOSED was delivered; kept so that any use is noticed */
+    SIM_SOCKET_DEAD,   /* CLOSED was delivered; kept so that any use is noticed */
+    SIM_SOCKET_STATE_COUNT
 };
 
 enum sim_send_step {
@@ -69,8 +71,8 @@ enum sim_send_step {
 
 struct sim_socket {
     struct net_socket base;
-    enum sim_socket_state state;
-    uint32_t number; /* in the world, for the trace */
+    struct base_state state; /* enum sim_socket_state */
+    uint32_t number;         /* in the world, for the trace */
     struct sim_link *link;
     uint32_t side;
     struct sim_listener *listener;

@@ -28,6 +28,17 @@ static struct net_sim_world *world_of(const struct sim_socket *socket)
     return engine_of(socket)->world;
 }
 
+#define FROM(state) (1U << SIM_SOCKET_##state)
+static const struct base_state_row socket_rows[SIM_SOCKET_STATE_COUNT] = {
+    [SIM_SOCKET_LISTENER] = {"listening", 0},
+    [SIM_SOCKET_CONNECTING] = {"connecting", 0},
+    [SIM_SOCKET_OPEN] = {"open", FROM(CONNECTING)},
+    [SIM_SOCKET_FAILED] = {"failed", FROM(CONNECTING)},
+    [SIM_SOCKET_DEAD] = {"dead", FROM(LISTENER) | FROM(OPEN) | FROM(FAILED)},
+};
+#undef FROM
+static const struct base_machine socket_machine = {"simulated socket", socket_rows, SIM_SOCKET_STATE_COUNT};
+
 /* NULL without memory. The caller has checked sockets_max. */
 static struct sim_socket *socket_make(struct sim_engine *engine, enum sim_socket_state state, void *context)
 {
@@ -36,7 +47,7 @@ static struct sim_socket *socket_make(struct sim_engine *engine, enum sim_socket
         return NULL;
     socket->base.engine = &engine->base;
     socket->base.context = context;
-    socket->state = state;
+    base_state_begin(&socket->state, &socket_machine, state);
     socket->number = ++engine->world->sockets_made;
     LIST_INSERT_HEAD(&engine->sockets, socket, in_engine);
     engine->sockets_open++;
@@ -148,8 +159,8 @@ enum base_status net_sim_adopt(struct net_engine *base, int fd, void *context, s
 enum base_status net_sim_accept(struct net_socket *base, struct base_error *error)
 {
     struct sim_socket *listener = (struct sim_socket *)base;
-    BASE_ASSERT(listener->state != SIM_SOCKET_DEAD);
-    if (listener->state != SIM_SOCKET_LISTENER)
+    BASE_ASSERT(listener->state.now != SIM_SOCKET_DEAD);
+    if (listener->state.now != SIM_SOCKET_LISTENER)
         return base_error_set(error, BASE_INVALID, "accepting on a socket that does not listen");
     BASE_ASSERT(!listener->accepting && !listener->closing);
     listener->accepting = true;
@@ -163,7 +174,7 @@ static void connect_finish(struct sim_socket *socket, enum base_status status, i
 {
     net_sim_cancel(world_of(socket), &socket->connect);
     net_sim_cancel(world_of(socket), &socket->deadline);
-    socket->state = status == BASE_OK ? SIM_SOCKET_OPEN : SIM_SOCKET_FAILED;
+    base_state_enter(&socket->state, status == BASE_OK ? SIM_SOCKET_OPEN : SIM_SOCKET_FAILED);
     if (status != BASE_OK) {
         if (socket->connect_done)
             net_sim_link_leave(socket->link, 0, true);
@@ -309,8 +320,8 @@ void net_sim_starved_nudge(struct sim_engine *engine)
 enum base_status net_sim_receive(struct net_socket *base, struct base_error *error)
 {
     struct sim_socket *socket = (struct sim_socket *)base;
-    BASE_ASSERT(socket->state != SIM_SOCKET_DEAD);
-    if (socket->state != SIM_SOCKET_OPEN)
+    BASE_ASSERT(socket->state.now != SIM_SOCKET_DEAD);
+    if (socket->state.now != SIM_SOCKET_OPEN)
         return base_error_set(error, BASE_INVALID, "receiving on a socket that is not connected");
     BASE_ASSERT(!socket->closing && !socket->receiving);
     socket->receiving = true;
@@ -428,7 +439,7 @@ static uint64_t op_hash(const struct net_send_op *op)
 enum base_status net_sim_send(struct net_socket *base, struct net_send_op *op)
 {
     struct sim_socket *socket = (struct sim_socket *)base;
-    BASE_ASSERT(socket->state == SIM_SOCKET_OPEN && !socket->closing && !socket->shutdown_asked);
+    BASE_ASSERT(socket->state.now == SIM_SOCKET_OPEN && !socket->closing && !socket->shutdown_asked);
     if (socket->op || net_sim_queue_full(engine_of(socket)))
         return BASE_BUSY;
     socket->op = op;
@@ -461,8 +472,8 @@ void net_sim_sent_delivered(struct sim_socket *socket)
 void net_sim_shutdown(struct net_socket *base)
 {
     struct sim_socket *socket = (struct sim_socket *)base;
-    BASE_ASSERT(socket->state != SIM_SOCKET_DEAD);
-    if (socket->state != SIM_SOCKET_OPEN || socket->closing || socket->shutdown_asked)
+    BASE_ASSERT(socket->state.now != SIM_SOCKET_DEAD);
+    if (socket->state.now != SIM_SOCKET_OPEN || socket->closing || socket->shutdown_asked)
         return;
     socket->shutdown_asked = true;
     if (socket->send_step == SIM_SEND_NONE)
@@ -509,7 +520,7 @@ void net_sim_socket_close(struct net_socket *base, bool abort)
 {
     struct sim_socket *socket = (struct sim_socket *)base;
     struct net_sim_world *world = world_of(socket);
-    BASE_ASSERT(socket->state != SIM_SOCKET_DEAD);
+    BASE_ASSERT(socket->state.now != SIM_SOCKET_DEAD);
     if (socket->closing)
         return;
     socket->closing = true;
@@ -519,7 +530,7 @@ void net_sim_socket_close(struct net_socket *base, bool abort)
     if (socket->starved)
         starved_end(socket);
     net_sim_ready_withdraw(socket);
-    if (socket->state == SIM_SOCKET_CONNECTING)
+    if (socket->state.now == SIM_SOCKET_CONNECTING)
         connect_finish(socket, BASE_CANCELLED, 0);
     if (socket->send_step == SIM_SEND_TRANSFER || socket->send_step == SIM_SEND_STALLED) {
         /* The kernel, if it has seen the send, may be in the middle of it: some more may go out, even all. */
@@ -540,7 +551,7 @@ void net_sim_socket_close(struct net_socket *base, bool abort)
 void net_sim_closed_delivered(struct sim_socket *socket)
 {
     struct sim_engine *engine = engine_of(socket);
-    socket->state = SIM_SOCKET_DEAD;
+    base_state_enter(&socket->state, SIM_SOCKET_DEAD);
     LIST_REMOVE(socket, in_engine);
     LIST_INSERT_HEAD(&engine->dead, socket, in_engine);
     engine->sockets_open--;

@@ -21,10 +21,20 @@
 
 #include "base/assert.h"
 
+#define FROM(state) (1U << SHUFFLE_INLET_##state)
+static const struct base_state_row inlet_rows[SHUFFLE_INLET_STATE_COUNT] = {
+    [SHUFFLE_INLET_HEADER] = {"header", FROM(ROWS) | FROM(TOTALS)},
+    [SHUFFLE_INLET_ROWS] = {"rows", FROM(HEADER)},
+    [SHUFFLE_INLET_TOTALS] = {"totals", FROM(HEADER)},
+};
+#undef FROM
+static const struct base_machine inlet_machine = {"inlet", inlet_rows, SHUFFLE_INLET_STATE_COUNT};
+
 void shuffle_inlet_open(struct shuffle_inlet *inlet, struct shuffle_inlets *shared, uint32_t peer)
 {
     *inlet = (struct shuffle_inlet){.shared = shared, .peer = peer};
     inlet->queue_end = &inlet->queue;
+    base_state_begin(&inlet->state, &inlet_machine, SHUFFLE_INLET_HEADER);
 }
 
 /* Frames. */
@@ -64,7 +74,7 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
     struct shuffle_exchange *exchange = inlet->shared->exchange[header->exchange];
     struct shuffle_lane_in *lane = &exchange->in[inlet->peer];
     inlet->exchange = exchange;
-    BASE_ASSERT(inlet->state == SHUFFLE_INLET_HEADER && inlet->header_bytes == SHUFFLE_FRAME_HEADER_BYTES);
+    BASE_ASSERT(inlet->state.now == SHUFFLE_INLET_HEADER && inlet->header_bytes == SHUFFLE_FRAME_HEADER_BYTES);
     BASE_ASSERT(exchange && inlet->stitch_bytes == 0 && !inlet->group); /* the frame before is done with */
     if (lane->ended)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_SEQUENCE,
@@ -82,7 +92,7 @@ static enum base_status frame_begin(struct shuffle_inlet *inlet, struct base_err
     inlet->payload_left = header->bytes;
     inlet->rows_left = header->rows;
     inlet->stitch_bytes = 0;
-    inlet->state = header->kind == SHUFFLE_FRAME_DATA ? SHUFFLE_INLET_ROWS : SHUFFLE_INLET_TOTALS;
+    base_state_enter(&inlet->state, header->kind == SHUFFLE_FRAME_DATA ? SHUFFLE_INLET_ROWS : SHUFFLE_INLET_TOTALS);
     return check_start(inlet, error);
 }
 
@@ -108,7 +118,7 @@ static enum base_status frame_finish(struct shuffle_inlet *inlet, struct base_er
 {
     BASE_ASSERT(inlet->payload_left == 0 && !inlet->group);
     const struct shuffle_frame_header *header = &inlet->header;
-    inlet->state = SHUFFLE_INLET_HEADER;
+    base_state_enter(&inlet->state, SHUFFLE_INLET_HEADER);
     inlet->header_bytes = 0;
     if (inlet->rows_left > 0 || inlet->stitch_bytes > 0)
         return shuffle_inlet_fail(inlet, error, BASE_FRAME_CORRUPT,
@@ -295,7 +305,7 @@ static void piece_next(struct shuffle_inlet *inlet)
 /* Is there something to do that needs no further bytes? */
 static bool inlet_pending(const struct shuffle_inlet *inlet)
 {
-    switch (inlet->state) {
+    switch (inlet->state.now) {
     case SHUFFLE_INLET_HEADER:
         return inlet->header_bytes == SHUFFLE_FRAME_HEADER_BYTES;
     case SHUFFLE_INLET_ROWS:
@@ -308,7 +318,7 @@ static bool inlet_pending(const struct shuffle_inlet *inlet)
 
 static enum base_status inlet_step(struct shuffle_inlet *inlet, struct base_error *error)
 {
-    switch (inlet->state) {
+    switch (inlet->state.now) {
     case SHUFFLE_INLET_HEADER:
         return step_header(inlet, error);
     case SHUFFLE_INLET_ROWS:
@@ -321,7 +331,7 @@ static enum base_status inlet_step(struct shuffle_inlet *inlet, struct base_erro
 
 static enum base_status group_take_up(struct shuffle_inlet *inlet, bool *worked, struct base_error *error)
 {
-    BASE_ASSERT(inlet->group && inlet->exchange && inlet->state == SHUFFLE_INLET_ROWS);
+    BASE_ASSERT(inlet->group && inlet->exchange && inlet->state.now == SHUFFLE_INLET_ROWS);
     struct shuffle_exchange *exchange = inlet->exchange;
     const enum base_status status =
         shuffle_group_offer(inlet->group, exchange->config.sink, &exchange->counters, worked, error);

@@ -4,6 +4,7 @@
 #ifndef MILLRACE_SHUFFLE_FRAMES_INLET_H
 #define MILLRACE_SHUFFLE_FRAMES_INLET_H
 
+#include "base/state.h"
 #include "shuffle/frames/cut.h"
 #include "shuffle/frames/exchange_state.h"
 #include "shuffle/frames/mailbox.h"
@@ -31,14 +32,14 @@ struct shuffle_inlets {
     uint32_t kept, kept_max; /* chunks that inlets keep for a cut row although all else in them is done with */
 };
 
-enum shuffle_inlet_state { SHUFFLE_INLET_HEADER, SHUFFLE_INLET_ROWS, SHUFFLE_INLET_TOTALS };
+enum shuffle_inlet_state { SHUFFLE_INLET_HEADER, SHUFFLE_INLET_ROWS, SHUFFLE_INLET_TOTALS, SHUFFLE_INLET_STATE_COUNT };
 
 struct shuffle_inlet {
     struct shuffle_inlets *shared;
     uint32_t peer;
-    enum shuffle_inlet_state state;
-    bool stalled; /* it waits, and is counted among those that do */
-    bool failed;  /* an error was returned: nothing is parsed any more */
+    struct base_state state; /* enum shuffle_inlet_state */
+    bool stalled;            /* it waits, and is counted among those that do */
+    bool failed;             /* an error was returned: nothing is parsed any more */
 
     struct shuffle_piece piece; /* being parsed; data NULL: none */
     uint32_t piece_at;

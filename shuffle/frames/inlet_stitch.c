@@ -184,7 +184,7 @@ static enum base_status cut_row_begin(struct shuffle_inlet *inlet, struct base_e
 /* Goes on collecting a cut row, or begins to. It may still be incomplete afterwards. */
 enum base_status shuffle_inlet_stitch(struct shuffle_inlet *inlet, struct base_error *error)
 {
-    BASE_ASSERT(inlet->state == SHUFFLE_INLET_ROWS && !shuffle_inlet_stitched(inlet));
+    BASE_ASSERT(inlet->state.now == SHUFFLE_INLET_ROWS && !shuffle_inlet_stitched(inlet));
     enum base_status status = inlet->stitch_bytes == 0 ? cut_row_begin(inlet, error) : BASE_OK;
     if (status != BASE_OK)
         return status;

@@ -14,6 +14,7 @@
 #include <xxhash.h>
 
 #include "base/assert.h"
+#include "base/state.h"
 #include "shuffle/output/encode.h"
 #include "shuffle/output/plain.h"
 #include "shuffle/output/publish.h"
@@ -21,11 +22,18 @@
 
 enum { BUFFER_BYTES = 256 << 10, WRITES_IN_FLIGHT = 4 };
 
-enum buffer_state { BUFFER_FREE, BUFFER_FILLING, BUFFER_SEALED, BUFFER_WRITING };
+enum buffer_state { BUFFER_FREE, BUFFER_FILLING, BUFFER_SEALED, BUFFER_WRITING, BUFFER_STATE_COUNT };
+static const struct base_state_row buffer_rows[BUFFER_STATE_COUNT] = {
+    [BUFFER_FREE] = {"free", 1U << BUFFER_FILLING | 1U << BUFFER_WRITING},
+    [BUFFER_FILLING] = {"filling", 1U << BUFFER_FREE},
+    [BUFFER_SEALED] = {"sealed", 1U << BUFFER_FILLING},
+    [BUFFER_WRITING] = {"writing", 1U << BUFFER_SEALED},
+};
+static const struct base_machine buffer_machine = {"buffer of an output", buffer_rows, BUFFER_STATE_COUNT};
 
 struct output_buffer {
     struct net_file_op op;
-    enum buffer_state state;
+    struct base_state state; /* enum buffer_state */
     uint8_t *data;
     uint32_t used;
     uint64_t offset;
@@ -37,7 +45,13 @@ struct output_scratch {
     size_t capacity;
 };
 
-enum sync_state { SYNC_NOT_YET, SYNC_RUNNING, SYNC_DONE };
+enum sync_state { SYNC_NOT_YET, SYNC_RUNNING, SYNC_DONE, SYNC_STATE_COUNT };
+static const struct base_state_row sync_rows[SYNC_STATE_COUNT] = {
+    [SYNC_NOT_YET] = {"not yet", 0},
+    [SYNC_RUNNING] = {"running", 1U << SYNC_NOT_YET},
+    [SYNC_DONE] = {"done", 1U << SYNC_RUNNING},
+};
+static const struct base_machine sync_machine = {"sync of an output", sync_rows, SYNC_STATE_COUNT};
 
 struct shuffle_output {
     struct shuffle_output_config config;
@@ -58,8 +72,8 @@ struct shuffle_output {
     struct output_scratch spill;
     size_t spill_at, spill_bytes;
     struct net_file_op sync_op;
-    enum sync_state sync;
-    uint32_t in_flight; /* writes and sync */
+    struct base_state sync; /* enum sync_state */
+    uint32_t in_flight;     /* writes and sync */
     struct base_error failure;
 };
 
@@ -229,7 +243,7 @@ static void submit_sealed(struct shuffle_output *output)
 {
     for (uint32_t i = 0; i < output->buffer_count; i++) {
         struct output_buffer *buffer = &output->buffer[i];
-        if (buffer->state != BUFFER_SEALED || output->failure.status != BASE_OK)
+        if (buffer->state.now != BUFFER_SEALED || output->failure.status != BASE_OK)
             continue;
         buffer->op = (struct net_file_op){.kind = NET_FILE_WRITE,
                                           .fd = output->fd,
@@ -245,7 +259,7 @@ static void submit_sealed(struct shuffle_output *output)
             output_fail(output, status, 0);
             return;
         }
-        buffer->state = BUFFER_WRITING;
+        base_state_enter(&buffer->state, BUFFER_WRITING);
         output->in_flight++;
     }
 }
@@ -257,12 +271,12 @@ static void output_seal(struct shuffle_output *output)
     if (!buffer)
         return;
     if (buffer->used == 0) {
-        buffer->state = BUFFER_FREE;
+        base_state_enter(&buffer->state, BUFFER_FREE);
         return;
     }
     buffer->offset = output->file_offset;
     output->file_offset += buffer->used;
-    buffer->state = BUFFER_SEALED;
+    base_state_enter(&buffer->state, BUFFER_SEALED);
     submit_sealed(output);
 }
 
@@ -273,9 +287,9 @@ static bool make_room(struct shuffle_output *output, uint64_t bytes)
         return true;
     output_seal(output);
     for (uint32_t i = 0; i < output->buffer_count; i++) {
-        if (output->buffer[i].state == BUFFER_FREE) {
+        if (output->buffer[i].state.now == BUFFER_FREE) {
             output->filling = &output->buffer[i];
-            output->filling->state = BUFFER_FILLING;
+            base_state_enter(&output->filling->state, BUFFER_FILLING);
             output->filling->used = 0;
             return true;
         }
@@ -350,7 +364,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
                                       const uint8_t *const *right, uint32_t count, uint32_t *taken,
                                       struct base_error *error)
 {
-    BASE_ASSERT(output->sync == SYNC_NOT_YET);
+    BASE_ASSERT(output->sync.now == SYNC_NOT_YET);
     enum base_status status = output_failure(output, error);
     if (status != BASE_OK)
         return status;
@@ -377,22 +391,22 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
 enum base_status shuffle_output_finish(struct shuffle_output *output, struct base_error *error)
 {
     const enum base_status status = output_failure(output, error);
-    if (status != BASE_OK || output->config.kind == SHUFFLE_OUTPUT_COUNT || output->sync == SYNC_DONE)
+    if (status != BASE_OK || output->config.kind == SHUFFLE_OUTPUT_COUNT || output->sync.now == SYNC_DONE)
         return status;
     submit_sealed(output);
     if (!drain_spill(output))
         return busy_or_failed(output, BASE_BUSY, error);
     output_seal(output);
     for (uint32_t i = 0; i < output->buffer_count; i++)
-        if (output->buffer[i].state != BUFFER_FREE)
+        if (output->buffer[i].state.now != BUFFER_FREE)
             return busy_or_failed(output, BASE_BUSY, error);
-    if (output->sync == SYNC_RUNNING)
+    if (output->sync.now == SYNC_RUNNING)
         return BASE_BUSY;
     output->sync_op = (struct net_file_op){
         .kind = NET_FILE_SYNC, .fd = output->fd, .context = output, .tag = SHUFFLE_FILE_TAG_OUTPUT};
     const enum base_status submitted = net_file_submit(output->config.engine, &output->sync_op);
     if (submitted == BASE_OK) {
-        output->sync = SYNC_RUNNING;
+        base_state_enter(&output->sync, SYNC_RUNNING);
         output->in_flight++;
     } else if (submitted != BASE_BUSY) {
         output_fail(output, submitted, 0);
@@ -408,14 +422,14 @@ void shuffle_output_event(struct shuffle_output *output, const struct net_event 
     if (event->status != BASE_OK)
         output_fail(output, event->status, event->os_error);
     if (event->file == &output->sync_op) {
-        output->sync = SYNC_DONE;
+        base_state_enter(&output->sync, SYNC_DONE);
         return;
     }
     struct output_buffer *buffer =
         (struct output_buffer *)(void *)((uint8_t *)event->file - offsetof(struct output_buffer, op));
     BASE_ASSERT(buffer >= output->buffer && buffer < output->buffer + output->buffer_count &&
-                buffer->state == BUFFER_WRITING);
-    buffer->state = BUFFER_FREE;
+                buffer->state.now == BUFFER_WRITING);
+    base_state_enter(&buffer->state, BUFFER_FREE);
     submit_sealed(output);
 }
 
@@ -479,8 +493,10 @@ static enum base_status map_buffers(struct shuffle_output *output, struct base_e
         return status;
     output->memory = memory;
     output->memory_bytes = bytes;
-    for (uint32_t i = 0; i < output->buffer_count; i++)
+    for (uint32_t i = 0; i < output->buffer_count; i++) {
+        base_state_begin(&output->buffer[i].state, &buffer_machine, BUFFER_FREE);
         output->buffer[i].data = output->memory + (size_t)i * output->config.buffer_bytes;
+    }
     return BASE_OK;
 }
 
@@ -517,6 +533,7 @@ enum base_status shuffle_output_open(const struct shuffle_output_config *config,
     struct shuffle_output *made = calloc(1, sizeof *made);
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for an output");
+    base_state_begin(&made->sync, &sync_machine, SYNC_NOT_YET);
     made->config = *config;
     made->config.path = NULL;
     made->fd = -1;

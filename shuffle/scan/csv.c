@@ -16,6 +16,7 @@
 #include <stdlib.h>
 
 #include "base/assert.h"
+#include "base/state.h"
 #include "shuffle/csv/rows.h"
 #include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
@@ -29,7 +30,17 @@ enum {
     BATCH_BYTES = 16 << 20
 };
 
-enum csv_phase { CSV_PHASE_START, CSV_PHASE_SKIP, CSV_PHASE_RECORDS, CSV_PHASE_DONE };
+enum csv_phase { CSV_PHASE_START, CSV_PHASE_SKIP, CSV_PHASE_RECORDS, CSV_PHASE_DONE, CSV_PHASE_COUNT };
+
+#define FROM(phase) (1U << CSV_PHASE_##phase)
+static const struct base_state_row csv_rows[CSV_PHASE_COUNT] = {
+    [CSV_PHASE_START] = {"start", ~0U}, /* a pass that is stopped leaves its morsel where it stands */
+    [CSV_PHASE_SKIP] = {"skip", FROM(START)},
+    [CSV_PHASE_RECORDS] = {"records", FROM(START) | FROM(SKIP)},
+    [CSV_PHASE_DONE] = {"done", FROM(START) | FROM(SKIP) | FROM(RECORDS)},
+};
+#undef FROM
+static const struct base_machine csv_machine = {"scan of a CSV morsel", csv_rows, CSV_PHASE_COUNT};
 
 struct csv_scan {
     struct shuffle_scan scan;
@@ -44,8 +55,8 @@ struct csv_scan {
 
     struct shuffle_morsel morsel;
     const char *path;
-    enum csv_phase phase;
-    bool open; /* SKIP: is `at` inside quotes? */
+    struct base_state phase; /* enum csv_phase */
+    bool open;               /* SKIP: is `at` inside quotes? */
 
     /* what is left of the block */
     uint8_t *at;
@@ -190,14 +201,14 @@ static void start_at_file(struct csv_scan *csv)
         csv->morsel.end = base_max_u64(csv->morsel.end, 4); /* the mark is part of the first record */
     }
     csv->open = false;
-    csv->phase = csv->scan.config.relation->csv.header ? CSV_PHASE_SKIP : CSV_PHASE_RECORDS;
+    base_state_enter(&csv->phase, csv->scan.config.relation->csv.header ? CSV_PHASE_SKIP : CSV_PHASE_RECORDS);
 }
 
 /* The block begins with the byte before the morsel. */
 static void start_within_file(struct csv_scan *csv)
 {
     csv->open = csv->morsel.quote_open;
-    csv->phase = *csv->at == '\n' && !csv->open ? CSV_PHASE_RECORDS : CSV_PHASE_SKIP;
+    base_state_enter(&csv->phase, *csv->at == '\n' && !csv->open ? CSV_PHASE_RECORDS : CSV_PHASE_SKIP);
     csv_scan_advance(csv, 1, 0);
 }
 
@@ -216,7 +227,7 @@ static enum base_status csv_scan_start(struct csv_scan *csv, struct base_error *
 static enum base_status csv_scan_skip(struct csv_scan *csv, struct base_error *error)
 {
     if (morsel_over(csv)) {
-        csv->phase = CSV_PHASE_DONE;
+        base_state_enter(&csv->phase, CSV_PHASE_DONE);
         return BASE_OK;
     }
     if (csv->left == 0)
@@ -228,7 +239,7 @@ static enum base_status csv_scan_skip(struct csv_scan *csv, struct base_error *e
     shuffle_csv_count(csv->split.quote, csv->at, skipped, &quotes, &lines);
     csv_scan_advance(csv, skipped, lines);
     if (end != 0)
-        csv->phase = CSV_PHASE_RECORDS;
+        base_state_enter(&csv->phase, CSV_PHASE_RECORDS);
     return BASE_OK;
 }
 
@@ -328,7 +339,7 @@ static enum base_status csv_scan_collect(struct csv_scan *csv, bool *full, struc
             return BASE_OK;
         if (!morsel_over(csv))
             return next_block(csv, error);
-        csv->phase = CSV_PHASE_DONE;
+        base_state_enter(&csv->phase, CSV_PHASE_DONE);
         return BASE_OK;
     }
     csv->batch_line = csv->line;
@@ -390,7 +401,7 @@ static enum base_status csv_next(struct shuffle_scan *scan, struct base_error *e
     /* What is left out may fill no batch for long: others have their turn. */
     for (uint32_t steps = 0; !full && (!csv->bad || steps < SHUFFLE_BATCH_ROWS); steps++) {
         enum base_status status = BASE_OK;
-        switch (csv->phase) {
+        switch (csv->phase.now) {
         case CSV_PHASE_START:
             status = csv_scan_start(csv, error);
             break;
@@ -420,7 +431,9 @@ static enum base_status csv_begin(struct shuffle_scan *scan, const struct shuffl
     const struct shuffle_file *file = &scan->config.relation->file[morsel->file];
     csv->morsel = *morsel;
     csv->path = file->path;
-    csv->phase = morsel->begin < morsel->end ? CSV_PHASE_START : CSV_PHASE_DONE;
+    base_state_enter(&csv->phase, CSV_PHASE_START);
+    if (morsel->begin >= morsel->end)
+        base_state_enter(&csv->phase, CSV_PHASE_DONE);
     csv->left = 0;
     csv->line = morsel->line;
     csv->stitch.bytes = 0;
@@ -580,6 +593,7 @@ enum base_status shuffle_csv_scan_open(const struct shuffle_scan_config *config,
     struct csv_scan *csv = calloc(1, sizeof *csv);
     if (!csv)
         return base_error_set(error, BASE_NO_MEMORY, "no memory for a scan");
+    base_state_begin(&csv->phase, &csv_machine, CSV_PHASE_START);
     status = shuffle_scan_prepare(&csv->scan, &csv_ops, config, error);
     if (status == BASE_OK)
         status = map_columns(csv, error);

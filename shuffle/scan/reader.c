@@ -12,12 +12,20 @@
 #include <unistd.h>
 
 #include "base/assert.h"
+#include "base/state.h"
 
-enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY, SLOT_HELD };
+enum slot_state { SLOT_FREE, SLOT_READING, SLOT_READY, SLOT_HELD, SLOT_STATE_COUNT };
+static const struct base_state_row slot_rows[SLOT_STATE_COUNT] = {
+    [SLOT_FREE] = {"free", 1U << SLOT_READING | 1U << SLOT_READY | 1U << SLOT_HELD}, /* unread ones of a file left */
+    [SLOT_READING] = {"reading", 1U << SLOT_FREE},
+    [SLOT_READY] = {"ready", 1U << SLOT_READING},
+    [SLOT_HELD] = {"held", 1U << SLOT_READY},
+};
+static const struct base_machine slot_machine = {"slot of a reader", slot_rows, SLOT_STATE_COUNT};
 
 struct reader_slot {
     struct net_file_op op;
-    enum slot_state state;
+    struct base_state state; /* enum slot_state */
     bool stale;
 };
 
@@ -72,6 +80,8 @@ enum base_status shuffle_reader_open(const struct shuffle_reader_config *config,
         return status;
     }
     made->memory = memory;
+    for (uint32_t i = 0; i < made->slot_count; i++)
+        base_state_begin(&made->slot[i].state, &slot_machine, SLOT_FREE);
     *reader = made;
     return BASE_OK;
 no_memory:
@@ -87,10 +97,10 @@ void shuffle_reader_begin(struct shuffle_reader *reader, const struct shuffle_fi
                           uint64_t ahead_end)
 {
     for (uint32_t i = 0; i < reader->slot_count; i++) {
-        if (reader->slot[i].state == SLOT_READING)
+        if (reader->slot[i].state.now == SLOT_READING)
             reader->slot[i].stale = true;
-        else
-            reader->slot[i].state = SLOT_FREE;
+        else if (reader->slot[i].state.now != SLOT_FREE)
+            base_state_enter(&reader->slot[i].state, SLOT_FREE);
     }
     reader->queue_head = reader->queue_count = 0;
     reader->file = file;
@@ -121,7 +131,7 @@ static enum base_status open_file(struct shuffle_reader *reader, struct base_err
 static struct reader_slot *find_free(struct shuffle_reader *reader, uint32_t *index)
 {
     for (*index = 0; *index < reader->slot_count; ++*index)
-        if (reader->slot[*index].state == SLOT_FREE)
+        if (reader->slot[*index].state.now == SLOT_FREE)
             return &reader->slot[*index];
     return NULL;
 }
@@ -156,7 +166,7 @@ static bool start_read(struct shuffle_reader *reader, uint64_t limit)
         base_error_set(&reader->failure, status, "cannot read %s: %s", reader->file->path, base_status_words(status));
         return false;
     }
-    slot->state = SLOT_READING;
+    base_state_enter(&slot->state, SLOT_READING);
     slot->stale = false;
     reader->queue[queue_index(reader, reader->queue_count++)] = index;
     reader->next_offset += slot->op.bytes;
@@ -170,8 +180,8 @@ static enum base_status next_stored(struct shuffle_reader *reader, struct shuffl
 {
     BASE_ASSERT(reader->file);
     for (uint32_t i = 0; i < reader->slot_count; i++)
-        if (reader->slot[i].state == SLOT_HELD)
-            reader->slot[i].state = SLOT_FREE;
+        if (reader->slot[i].state.now == SLOT_HELD)
+            base_state_enter(&reader->slot[i].state, SLOT_FREE);
     enum base_status status = open_file(reader, error);
     if (status != BASE_OK)
         return status;
@@ -189,11 +199,11 @@ static enum base_status next_stored(struct shuffle_reader *reader, struct shuffl
     if (reader->queue_count == 0)
         return reader->next_offset < reader->file->bytes ? BASE_BUSY : BASE_END;
     struct reader_slot *slot = &reader->slot[reader->queue[reader->queue_head]];
-    if (slot->state != SLOT_READY)
+    if (slot->state.now != SLOT_READY)
         return BASE_BUSY;
     reader->queue_head = queue_index(reader, 1);
     reader->queue_count--;
-    slot->state = SLOT_HELD;
+    base_state_enter(&slot->state, SLOT_HELD);
     reader->bytes += slot->op.bytes;
     *block = (struct shuffle_reader_block){.data = slot->op.buffer,
                                            .bytes = slot->op.bytes,
@@ -286,14 +296,14 @@ void shuffle_reader_event(struct shuffle_reader *reader, const struct net_event 
 {
     struct reader_slot *slot =
         (struct reader_slot *)(void *)((uint8_t *)event->file - offsetof(struct reader_slot, op));
-    BASE_ASSERT(slot >= reader->slot && slot < reader->slot + reader->slot_count && slot->state == SLOT_READING);
+    BASE_ASSERT(slot >= reader->slot && slot < reader->slot + reader->slot_count && slot->state.now == SLOT_READING);
     BASE_ASSERT(reader->in_flight > 0);
     reader->in_flight--;
     if (slot->stale) {
-        slot->state = SLOT_FREE;
+        base_state_enter(&slot->state, SLOT_FREE);
         return;
     }
-    slot->state = SLOT_READY;
+    base_state_enter(&slot->state, SLOT_READY);
     if (reader->failure.status != BASE_OK)
         return;
     if (event->status != BASE_OK && event->os_error != 0)
