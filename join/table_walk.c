@@ -1,5 +1,5 @@
 /* The walk over all entries after the last probe, in the order in which they were written, for the rows that have found
- * no partner. Whoever calls says how far it goes, so that a worker's turn stays short. */
+ * no partner. The caller limits how far a step of it goes, so that a worker's turn stays short. */
 #include "base/assert.h"
 #include "join/table_internal.h"
 
