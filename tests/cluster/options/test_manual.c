@@ -9,7 +9,6 @@
 
 #include <cmocka.h>
 
-#include "cluster/options/completion.h"
 #include "cluster/options/daemon_options.h"
 #include "cluster/options/options.h"
 #include "cluster/report/bisect_report.h"
@@ -120,27 +119,6 @@ static void help_has_every_option_and_its_default(void **state)
         }
 }
 
-static void completions_have_every_option(void **state)
-{
-    (void)state;
-    static void (*const shells[])(const struct option_program *,
-                                  FILE *) = {option_completion_bash, option_completion_zsh, option_completion_fish};
-    static const char *const formats[] = {" --%s", "--%s", " -l %s "};
-    for (int p = 0; p < PROGRAMS; p++)
-        for (size_t s = 0; s < sizeof shells / sizeof *shells; s++) {
-            char *text = NULL;
-            size_t bytes;
-            FILE *to = open_memstream(&text, &bytes);
-            shells[s](programs[p], to);
-            fclose(to);
-            for (int c = -1; c < (int)programs[p]->count; c++)
-                for (const struct option_group *group = command_at(programs[p], c)->group; group->row; group++)
-                    for (const struct option_row *row = group->row; row->name; row++)
-                        expect_in(text, "a completion", command_at(programs[p], c), formats[s], row);
-            free(text);
-        }
-}
-
 static void tables_are_well_formed(void **state)
 {
     (void)state;
@@ -207,9 +185,9 @@ static void reported_options_have_their_keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_are_well_formed),        cmocka_unit_test(the_manual_has_the_options_of_the_tables),
-        cmocka_unit_test(every_option_is_in_the_manual), cmocka_unit_test(help_has_every_option_and_its_default),
-        cmocka_unit_test(completions_have_every_option), cmocka_unit_test(reported_options_have_their_keys),
+        cmocka_unit_test(tables_are_well_formed),           cmocka_unit_test(the_manual_has_the_options_of_the_tables),
+        cmocka_unit_test(every_option_is_in_the_manual),    cmocka_unit_test(help_has_every_option_and_its_default),
+        cmocka_unit_test(reported_options_have_their_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <jansson.h>
 
 #include "cluster/bisect/plan.h"
-#include "cluster/options/bisect_racks.h"
 #include "cluster/report/bisect_report.h"
 
 enum { NODES_MAX = 12 };
@@ -425,33 +424,6 @@ static void rates_of_links(void **state)
     assert_string_equal(text, "-");
 }
 
-static void racks_from_a_file(void **state)
-{
-    (void)state;
-    struct cluster_bisect_request request = {0};
-    struct base_error error;
-    char path[] = "/tmp/millrace-racks-XXXXXX";
-    const int fd = mkstemp(path);
-    FILE *file = fdopen(fd, "w");
-    fputs("# hosts\r\nn1 cores=4 rack=left # first\n\nn2\tcores=2\nn3 rack=right cores=1", file);
-    fclose(file);
-    for (int twice = 0; twice < 2; twice++) {
-        assert_int_equal(bisect_racks_read(path, &request, &error), BASE_OK);
-        assert_int_equal(request.rack_count, 2);
-        assert_string_equal(request.rack[0].node, "n1");
-        assert_string_equal(request.rack[0].rack, "left");
-        assert_string_equal(request.rack[1].rack, "right");
-    }
-    file = fopen(path, "w");
-    fputs("n1 rack=", file);
-    fclose(file);
-    assert_int_equal(bisect_racks_read(path, &request, &error), BASE_PARSE);
-    assert_non_null(strstr(error.text, "line 1"));
-    remove(path);
-    assert_int_equal(bisect_racks_read(path, &request, &error), BASE_NOT_FOUND);
-    assert_int_equal(request.rack_count, 0);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,7 +436,6 @@ int main(void)
         cmocka_unit_test(what_is_counted_is_in_the_object),
         cmocka_unit_test(messages_that_do_not_fit),
         cmocka_unit_test(rates_of_links),
-        cmocka_unit_test(racks_from_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
