@@ -108,13 +108,10 @@ void wire_get_survey_columns(struct wire_reader *reader, const struct Wire__Surv
                              struct shuffle_survey **survey, uint64_t *count);
 struct Wire__Start *wire_put_start(struct wire_scratch *scratch, const struct cluster_start *start);
 
-/* codec_plan.c: sources, relations and plans. */
+/* codec_plan.c: settings, addresses and plans. */
 struct Wire__Settings *wire_put_settings(struct wire_scratch *scratch, const struct shuffle_settings *settings);
 void wire_get_settings(struct wire_reader *reader, const struct Wire__Settings *wire,
                        struct shuffle_settings *settings);
-struct Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation);
-void wire_get_relation(struct wire_reader *reader, const struct Wire__Relation *wire,
-                       struct shuffle_relation *relation);
 struct Wire__Plan *wire_put_plan(struct wire_scratch *scratch, const struct cluster_plan *plan);
 void wire_get_plan(struct wire_reader *reader, const struct Wire__Plan *wire, uint64_t job, struct cluster_plan *plan);
 struct Wire__Address **wire_put_addresses(struct wire_scratch *scratch, const struct net_address *address,
@@ -128,6 +125,14 @@ void wire_get_rejects(struct wire_reader *reader, const struct Wire__Rejects *wi
 struct Wire__Skipped **wire_put_skipped(struct wire_scratch *scratch, const struct cluster_skipped skipped[2]);
 void wire_get_skipped(struct wire_reader *reader, struct Wire__Skipped *const *wire, size_t count,
                       struct cluster_skipped skipped[2]);
+
+/* codec_relation.c: schemas and relations. */
+struct Wire__Field **wire_put_schema(struct wire_scratch *scratch, const struct shuffle_schema *schema);
+void wire_get_schema(struct wire_reader *reader, struct Wire__Field **wire, size_t count,
+                     struct shuffle_schema *schema);
+struct Wire__Relation *wire_put_relation(struct wire_scratch *scratch, const struct shuffle_relation *relation);
+void wire_get_relation(struct wire_reader *reader, const struct Wire__Relation *wire,
+                       struct shuffle_relation *relation);
 
 /* codec_report.c: reports and lists. */
 struct Wire__Report *wire_put_report(struct wire_scratch *scratch, const struct cluster_report *report);
