@@ -253,7 +253,7 @@ static int run_doctor(const struct cluster_client_args *args)
     struct doctor_findings *findings = calloc(1, sizeof *findings);
     int code = CLUSTER_EXIT_FAILED;
     if (!facts || !findings) {
-        base_error_set(&error, BASE_NO_MEMORY, "no memory for what there is to say");
+        base_error_set(&error, BASE_NO_MEMORY, "no memory for the report");
         client_tell(&error);
         goto out;
     }

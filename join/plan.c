@@ -150,7 +150,7 @@ static enum base_status plan_keys(struct join_plan *plan, const char *on, struct
         if (status == BASE_OK && sides == 2 && *at++ != '=')
             return base_error_set(
                 error, BASE_INVALID,
-                "--on wants left=right[,left=right ...], but \"%s\" has no '=' after \"%s\": write %s=%s "
+                "--on takes left=right[,left=right ...], but \"%s\" has no '=' after \"%s\": write %s=%s "
                 "if both columns have that name",
                 on ? on : "", name[0], name[0], name[0]);
         if (status == BASE_OK && sides == 2)
@@ -229,7 +229,7 @@ static enum base_status plan_no_right_column(const struct join_plan *plan, const
 {
     return base_error_set(error, BASE_INVALID,
                           "--select names column \"%s\" of the right side, but the result of --type=%s has columns of "
-                          "the left side only: leave it out",
+                          "the left side only: omit it",
                           name, join_type_word(plan->type));
 }
 
@@ -328,7 +328,7 @@ static enum base_status plan_check_output(const struct join_plan *plan, struct b
             shuffle_field_format_type(&plan->result.field[i], type);
             return base_error_set(error, BASE_TYPE,
                                   "column \"%s\" is a %s: fixed-width output has no room for columns of variable "
-                                  "length; leave it out with --select, or write CSV",
+                                  "length: select other columns, or write CSV",
                                   plan->result.field[i].name, type);
         }
     return BASE_OK;
@@ -370,7 +370,7 @@ static enum base_status plan_check_bad_rows(const struct join_plan *plan, struct
         const struct shuffle_relation *relation = &plan->side[side].relation;
         if (relation->csv.bad_rows_max > 0 && relation->format == SHUFFLE_FORMAT_FIXED)
             return base_error_set(error, BASE_INVALID,
-                                  "--%sskip-bad-rows leaves out rows of CSV files only, and this input is of rows of "
+                                  "--%sskip-bad-rows skips rows of CSV files only, and this input is of rows of "
                                   "fixed width: leave the option away",
                                   plan->sides == 1 ? ""
                                   : side == 0      ? "left-"

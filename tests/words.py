@@ -24,6 +24,12 @@ IN_TEXTS = (
     (re.compile(r"\bhad\b"), "write has, was or did: say what is"),
     (re.compile(r"\b(?:told|said)\b"), "write reported, sent, ordered or logged: say who does what"),
     (re.compile(r"\bin turn\b"), "say what happens in which order"),
+    (re.compile(r"\b[Ll]eft out\b|\b[Ll]eav(?:e|es|ing)(?: [\w-]+){0,7} out\b"), "write skipped or omitted"),
+    (re.compile(r"\bwants\b(?! to )|\b(?:clients|workers|others|may) want\b"), "write needs, takes or asks for"),
+    (re.compile(r"\b(?:is|are) here\b(?! (?:as|too))"), "write connected, present or installed"),
+    (re.compile(r"\ball the same\b"), "write anyway"),
+    (re.compile(r"\b(?:let|lets|letting) go\b"), "write release or close"),
+    (re.compile(r"\bWhat of\b"), "name the subject: the features, the rows"),
 )
 
 

@@ -150,7 +150,7 @@ static enum base_status client_unexpected(const struct cluster_client *client, c
                                           struct base_error *error)
 {
     if (message->kind != CLUSTER_MESSAGE_REFUSED)
-        return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not what was asked for",
+        return base_error_set(error, BASE_PROTOCOL, "%s answered with %s, which is not the answer to the request",
                               cluster_link_peer(client->link), cluster_message_name(message->kind));
     if (message->refused.error.status == BASE_OK)
         return base_error_set(error, BASE_PROTOCOL, "%s refused us and did not say why",

@@ -212,7 +212,7 @@ static void hello_node(struct cluster_coordinator *c, uint64_t peer, struct clus
     node->peer = peer;
     node->beat_peer = 0;
     node->heard_ns = c->now_ns;
-    coordinator_log(c, BASE_LOG_INFO, "node %s is here: %u %s, %s", node->hello.name, node->hello.worker_count,
+    coordinator_log(c, BASE_LOG_INFO, "node %s has connected: %u %s, %s", node->hello.name, node->hello.worker_count,
                     node->hello.worker_count == 1 ? "worker" : "workers", node->hello.engine);
     peer_welcome(c, peer);
     coordinator_pending_node(c, node);

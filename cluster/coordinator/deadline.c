@@ -78,7 +78,7 @@ static void lose_late(struct cluster_coordinator *c)
     }
     const char *how = "it did not answer in time though it is alive: does a file system hang there?";
     if (coordinator_is_ending(job))
-        how = "it did not let go of its job in time";
+        how = "it did not release its job in time";
     else if (phase == CLUSTER_PHASE_PREPARE)
         how = "it was not ready in time though it is alive: is it short of memory, or does a file system hang there?";
     else if (phase == CLUSTER_PHASE_CONNECT)

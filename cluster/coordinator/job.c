@@ -426,7 +426,7 @@ static void job_on_closed(struct cluster_coordinator *c, struct run_node *node, 
 {
     const struct coordinator_job *job = c->run;
     if (job->phase.now != CLUSTER_PHASE_ABORT && job->phase.now != CLUSTER_PHASE_RELEASE) {
-        coordinator_fail(c, BASE_PROTOCOL, "node %s let go of its job while %s", node->node->hello.name,
+        coordinator_fail(c, BASE_PROTOCOL, "node %s released its job while %s", node->node->hello.name,
                          cluster_phase_words(job->phase.now));
         return;
     }

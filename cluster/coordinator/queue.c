@@ -124,7 +124,7 @@ static enum base_status queue_check_nodes(const struct cluster_coordinator *c, s
     name_missing(c, missing, sizeof missing);
     if (missing[0])
         return base_error_set(error, BASE_NODE_MISSING,
-                              "the cluster is incomplete: %s missing (%u of %u nodes are here)", missing, here,
+                              "the cluster is incomplete: %s missing (%u of %u nodes are connected)", missing, here,
                               base_max_u64(expected, 1) > here ? (uint32_t)base_max_u64(expected, 1) : here);
     if (expected == 0)
         return base_error_set(error, BASE_NODE_MISSING, "the cluster has no nodes yet: start millraced node");

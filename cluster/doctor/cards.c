@@ -121,7 +121,7 @@ void doctor_judge_receive(const struct doctor_facts *facts, const struct doctor_
     else if (kernel->state != NET_PROBE_STATE_WORKS && kernel->state != NET_PROBE_STATE_FORBIDDEN)
         cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "recv-zc: %s", kernel->why);
     else if (card->gro_hw == DOCTOR_SWITCH_FIXED_OFF && strcmp(card->driver, "mlx5_core") == 0)
-        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "the card cannot do rx-gro-hw, which %s wants", card->driver);
+        cards_say(path, DOCTOR_ZERO_COPY_CANNOT, "the card cannot do rx-gro-hw, which %s needs", card->driver);
     else {
         if (!facts->can_admin_network)
             add_step(path, "setcap cap_net_admin+ep \"$(command -v millraced)\"");

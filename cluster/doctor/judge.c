@@ -142,7 +142,7 @@ static void judge_features(const struct doctor_facts *facts, struct doctor_findi
                         net_probe_since(used[i]));
         else if (result->state == NET_PROBE_STATE_BROKEN)
             doctor_find(findings, DOCTOR_SEVERITY_ADVISED, word, "",
-                        "does not work right in this kernel (%s): do not ask for it with --engine; take a newer kernel",
+                        "is broken in this kernel (%s): do not ask for it with --engine; use a newer kernel",
                         result->why);
         loopback &= result->state != NET_PROBE_STATE_UNTRIED;
     }
@@ -170,7 +170,7 @@ static void judge_limits(const struct doctor_facts *facts, struct doctor_finding
                     doctor_lockable_bytes(facts) / 1024);
     else if (doctor_lockable_bytes(facts) < wanted_bytes)
         doctor_find(findings, DOCTOR_SEVERITY_ADVISED, "locked memory", command,
-                    "the limit is %" PRIu64 " KiB; %u workers may want %" PRIu64 " KiB",
+                    "the limit is %" PRIu64 " KiB; %u workers may need %" PRIu64 " KiB",
                     doctor_lockable_bytes(facts) / 1024, facts->cpus_allowed, wanted_bytes / 1024);
     if (facts->files_soft < FILES_ADVISED) {
         snprintf(command, sizeof command, "ulimit -n %" PRIu64,

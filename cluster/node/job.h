@@ -65,7 +65,7 @@ struct node_job {
     struct node_outputs outputs;
 };
 
-/* Whoever has filled in the first part, up to resolve_fd, begins with this. */
+/* Comes after the caller has filled in the first part, up to resolve_fd. */
 void node_job_begin(struct node_job *job);
 /* Handles an order. BASE_PROTOCOL: the coordinator and this node disagree about what is going on; the connection must
  * be ended. */

@@ -108,11 +108,11 @@ static const struct option_row coordinator_rows[] = {
      .most = CLUSTER_NODES_MAX,
      .json = "nodes_expected",
      .preset = "0",
-     .help = "Run jobs only when N nodes are here; 0: on those that are here",
+     .help = "Run jobs only when N nodes are connected; 0: on those that are",
      .manual = "The number of nodes of the cluster.\n"
-               "A job that begins while fewer are here fails at once and names those missing; further nodes are "
+               "A job that begins while fewer are connected fails at once and names those missing; further nodes are "
                "refused.\n"
-               "With 0 jobs run on the nodes that are here."},
+               "With 0 jobs run on the nodes that are connected."},
     {0}};
 
 static const struct option_row node_rows[] = {
@@ -132,7 +132,7 @@ static const struct option_row node_rows[] = {
      .needed = "where does the coordinator listen?",
      .help = "Where the coordinator listens, such as 127.0.0.1:7400",
      .manual = "Where the coordinator listens.\n"
-               "It need not be there yet, and may come back: the node tries again, at least once a second."},
+               "It may start later or again: the node tries to connect at least once a second."},
     {.name = "listen",
      .letter = 'l',
      .value = "HOST",
@@ -143,7 +143,7 @@ static const struct option_row node_rows[] = {
      .help = "Address at which other nodes reach this one's workers",
      .manual = "The address at which other nodes reach this one.\n"
                "Every worker listens there on a port that the kernel gives.\n"
-               "The wildcard addresses 0.0.0.0 and [::] are refused: nobody can call them."},
+               "The wildcard addresses 0.0.0.0 and [::] are refused: no other node can connect to them."},
     {.name = "workers",
      .value = "W",
      .read = option_read_number,
@@ -245,10 +245,11 @@ static const struct option_row card_rows[] = {
         .name = "key", .value = "FILE", .path = OPTION_PATH_FILE, .read = option_read_borrowed, DAEMON_FIELD(key),     \
         .most = PATH_MAX - 1, .unset = "$" CLUSTER_KEY_VARIABLE,                                                       \
         .help = "The file with the cluster's key, which all who connect must have too",                                \
-        .manual = "The file with the cluster's key, as\n.Nm millrace key\n"                                            \
-                  "makes it: 64 hexadecimal digits in a file of the user who runs the daemon, which nobody else may "  \
-                  "read or change.\n"                                                                                  \
-                  "Coordinator, nodes and clients must all have the same; others are refused, and both sides say so."  \
+        .manual =                                                                                                      \
+            "The file with the cluster's key, as\n.Nm millrace key\n"                                                  \
+            "makes it: 64 hexadecimal digits in a file of the user who runs the daemon, which no other user may "      \
+            "read or change.\n"                                                                                        \
+            "Coordinator, nodes and clients must all have the same; others are refused, and both sides say so."        \
     }
 #define OPEN_ROW(member)                                                                                               \
     {                                                                                                                  \
@@ -256,7 +257,7 @@ static const struct option_row card_rows[] = {
         .help = "Run without a key: every user of this machine gets this daemon's rights; loopback addresses only",    \
         .manual = "Run without a key, on loopback addresses only.\n"                                                   \
                   "Every user of this machine can then connect, and read and write files with the daemon's rights.\n"  \
-                  "For experiments on a machine that nobody else uses."                                                \
+                  "For experiments on a machine without other users."                                                  \
     }
 #define VERBOSE_ROW                                                                                                    \
     {                                                                                                                  \

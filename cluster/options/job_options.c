@@ -38,7 +38,7 @@ const struct option_row job_output_rows[] = {
          "Write the rows into files part-00000.csv (or .bin) and so on, one for each worker, in this folder, which "
          "must not exist yet on any node.\n"
          "Each is on the node of its worker.\n"
-         "They are whole when\n.Pa _SUCCESS.json\nis there, which comes last."},
+         "The result is complete when\n.Pa _SUCCESS.json\nis there, which is written last."},
     {.name = "output-format",
      .choice = output_choices,
      .read = option_read_choice,
@@ -68,8 +68,8 @@ const struct option_row job_output_rows[] = {
     "decision.\n"                                                                                                      \
     "Named rungs stay as they are.\n"                                                                                  \
     "The rungs are what\n.Nm millrace Cm engines\nlists, each the one before plus one idea.\n"                         \
-    "What of a rung a node's kernel does not have is left out, and the report says what and why; io_uring forbidden "  \
-    "is an\nerror, except with auto.\n"                                                                                \
+    "Features of a rung that a node's kernel lacks are omitted, and the report names them and says why.\n"             \
+    "Where io_uring is forbidden a rung of it is an error; auto is epoll there.\n"                                     \
     "Options for experiments, most of them on io_uring only, follow a rung, as in "                                    \
     "uring-multishot+napi=50us+huge-pages:\n"                                                                          \
     ".Bl -tag -width Ds\n"                                                                                             \
@@ -88,9 +88,8 @@ const struct option_row job_output_rows[] = {
     ".It Cm huge-pages\n"                                                                                              \
     "Receive memory from the reserved huge pages of 2 MiB (vm.nr_hugepages).\n"                                        \
     ".It Cm zc-always\n"                                                                                               \
-    "On epoll-zc and uring-send-zc: sends without a copy also on connections where the kernel says that it copies "    \
-    "all the\n"                                                                                                        \
-    "same, as over loopback and veth; without the option they change to plain sends, and the report says so.\n"        \
+    "On epoll-zc and uring-send-zc: sends without a copy also on connections where the kernel reports that it copies " \
+    "anyway, as over loopback and veth; without the option they change to plain sends, and the report says so.\n"      \
     ".El"
 #define SOCKET_MANUAL                                                                                                  \
     "How the job's TCP connections are set up, on every node:\n"                                                       \
@@ -126,8 +125,8 @@ const struct option_row job_run_rows[] = {
      SUBMIT_FIELD(settings.verify),
      .json = "verified",
      .help = "Check every payload byte that crosses the network",
-     .manual = "Check every payload byte that crosses the network, besides sequence, lengths and totals, which are "
-               "checked always."},
+     .manual = "Check every payload byte that crosses the network.\n"
+               "Sequence, lengths and totals are always checked."},
     {.name = "socket",
      .value = "SETTING=VALUE[,...]",
      .choice = socket_choices,

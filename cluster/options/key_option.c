@@ -14,7 +14,8 @@ enum base_status cluster_key_open(const char *path, struct net_key **key, struct
         }
     }
     if (!*path)
-        return base_error_set(error, BASE_INVALID, "--key wants the name of a file; omit it to run without a key");
+        return base_error_set(error, BASE_INVALID,
+                              "--key has an empty value: give it the name of a file, or omit it to run without a key");
     struct base_error cause = {0};
     const enum base_status status = net_key_read(path, key, &cause);
     return status == BASE_OK ? BASE_OK : base_error_set(error, status, "%s: %s", from, cause.text);

@@ -66,10 +66,10 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     "from the first rows; an inferred type holds only for texts that it would write unchanged, so 007 and 1.50 are "   \
     "strings."
 #define SKIP_MANUAL                                                                                                    \
-    "Leave bad rows of a CSV input out instead of failing.\n"                                                          \
-    "Bad is a row with more or fewer fields than there are columns, also an empty line, and one with a value that "    \
+    "Skip bad rows of a CSV input instead of failing.\n"                                                               \
+    "A row is bad when it has more or fewer fields than there are columns (an empty line has one), or a value that "   \
     "the job reads and that\n"                                                                                         \
-    "its column does not take: what is not of its type, NULL where none may be, a text that an inferred type would "   \
+    "its column does not take: one of another type, NULL where none may be, a text that an inferred type would "       \
     "change.\n"                                                                                                        \
     "The report counts these rows and has file, line and reason of the first ten.\n"                                   \
     "When all nodes together have found more than\n.Ar N\n"                                                            \
@@ -79,8 +79,8 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     "Broken quoting, rows above the limit, files that change and errors of reading always fail the job.\n"             \
     "Not for rows of fixed width."
 #define INCOMPLETE_MANUAL                                                                                              \
-    "Read the folder of an earlier result although parts, bytes or rows are missing that its\n.Pa _SUCCESS.json\n"     \
-    "counts, or the file itself is.\nOtherwise the job fails and says what is missing."
+    "Read the folder of an earlier result that lacks parts, bytes or rows that its\n.Pa _SUCCESS.json\n"               \
+    "counts, or that file itself.\nOtherwise the job fails and says what is missing."
 
 /* What can be said of an input besides what it is. A row is made for a prefix of its name, a source's index, and
  * whether it is an alias. */
@@ -90,7 +90,7 @@ static enum base_status read_null_text(const struct option_row *row, const char 
     }
 #define ROW_SCHEMA(prefix, i, a)                                                                                       \
     SOURCE_ROW(prefix, "schema", a, .value = "SCHEMA", .read = option_read_text, SOURCE_FIELD(i, schema),              \
-               .most = CLUSTER_TEXT_BYTES_MAX, .unset = "a header's, that of NAME.schema, or inferred",                \
+               .most = CLUSTER_TEXT_BYTES_MAX, .unset = "the header's, else NAME.schema's, else inferred",             \
                .help = "Columns: NAME:TYPE[?][,...]; ? means that it may be NULL", .manual = SCHEMA_MANUAL)
 #define ROW_FORMAT(prefix, i, a)                                                                                       \
     SOURCE_ROW(prefix, "format", a, .choice = format_choices, .read = option_read_choice, SOURCE_FIELD(i, format),     \
@@ -124,11 +124,11 @@ static enum base_status read_null_text(const struct option_row *row, const char 
 #define ROW_SKIP_BAD_ROWS(prefix, i, a)                                                                                \
     SOURCE_ROW(prefix, "skip-bad-rows", a, .value = "N", .read = option_read_number, SOURCE_FIELD(i, bad_rows_max),    \
                .most = UINT64_MAX, .json = "skipped", .preset = "0",                                                   \
-               .help = "Leave out bad CSV rows, at most N; 0: the first fails the job", .manual = SKIP_MANUAL)
+               .help = "Skip bad CSV rows, at most N; 0: the first fails the job", .manual = SKIP_MANUAL)
 #define ROW_INCOMPLETE(prefix, i, a)                                                                                   \
     SOURCE_ROW(prefix, "incomplete", a, .choice = yes_no_choices, .read = option_read_choice,                          \
-               SOURCE_FIELD(i, incomplete), .preset = "no",                                                            \
-               .help = "Read a result of Millrace of which a part is missing?", .manual = INCOMPLETE_MANUAL)
+               SOURCE_FIELD(i, incomplete), .preset = "no", .help = "Read a result of Millrace that lacks a part?",    \
+               .manual = INCOMPLETE_MANUAL)
 #define LEFT_AND_RIGHT(row) row("left-", 0, false), row("right-", 1, true)
 
 #define SOURCE_NEEDED "PATH, shared:PATH, local:GLOB or gen:rows=N,..."

@@ -37,7 +37,7 @@ static void bisect_print_matrix(const struct bisect_summary *summary, const doub
         return;
     fprintf(to, "\n%s\n", what);
     if (nodes > MATRIX_NODES_MAX) {
-        fprintf(to, "  %u nodes are too many for a table here: --json has it\n", nodes);
+        fprintf(to, "  %u nodes do not fit into a table here: --json has it\n", nodes);
         return;
     }
     fprintf(to, "  %-10s", "from \\ to");
@@ -118,7 +118,8 @@ static void print_cuts(const struct bisect_summary *summary, FILE *to)
     fprintf(to, "bisection bandwidth: the smallest of these cuts\n");
     print_cut(summary, least, to);
     fprintf(to, "median of the cuts\n  %s\n", print_rate(summary->median, text));
-    fprintf(to, "ideal of the smallest: twice the smaller sum of a half's link rates, times what of it is payload\n  ");
+    fprintf(to,
+            "ideal of the smallest: twice the smaller sum of a half's link rates, times the share that is payload\n  ");
     if (least->ideal > 0)
         fprintf(to, "%s, of %s on the links, times %" PRIu64 "/%" PRIu64 " at MTU %" PRIu64 "\n",
                 print_rate(least->ideal, text), print_rate(least->links, links), summary->sum.segment_bytes,

@@ -182,7 +182,7 @@ void bisect_verdict(struct bisect_summary *summary)
     if (!to.blamed)
         verdict_praise(summary, &to);
     if (summary->run->report.report.error.status != BASE_OK || summary->run->report.kind != CLUSTER_MESSAGE_REPORT)
-        sentence_add(&to, "; the measurement did not come to its end");
+        sentence_add(&to, "; the measurement did not finish");
     sentence_add(&to, ".");
     if (summary->verdict[0] >= 'a' && summary->verdict[0] <= 'z')
         summary->verdict[0] = (char)(summary->verdict[0] - 'a' + 'A');

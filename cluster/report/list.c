@@ -52,7 +52,7 @@ void report_nodes_print(const struct cluster_nodes *nodes, FILE *to)
     }
     print_other_builds(nodes, to);
     if (nodes->nodes_expected > 0)
-        fprintf(to, "%" PRIu32 " of %" PRIu32 " nodes are here\n", here, nodes->nodes_expected);
+        fprintf(to, "%" PRIu32 " of %" PRIu32 " nodes are connected\n", here, nodes->nodes_expected);
     else
         fprintf(to, "%" PRIu32 " node%s here\n", here, here == 1 ? " is" : "s are");
 }

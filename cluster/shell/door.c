@@ -69,7 +69,7 @@ static enum base_status admit_client(struct shell *shell, uint64_t now_ns, struc
     if (clients < shell->clients_max)
         return BASE_OK;
     if (quietest && now_ns >= quietest->heard_ns + SHELL_QUIET_NS) {
-        base_error_set(&quietest->error, BASE_TIMEOUT, "it was quiet, and others want its place");
+        base_error_set(&quietest->error, BASE_TIMEOUT, "it was idle, and others need its place");
         quietest->failed = true;
         return BASE_OK;
     }

@@ -295,7 +295,7 @@ static enum base_status restore_one(const struct cluster_state *state, const cha
     if (status != BASE_OK)
         return base_error_set(error, status, "the decision %s/%s %s; move it away to go on without it",
                               state->folder.path, name, why.text);
-    base_log_info("job %" PRIu64 " was decided before: its output in %s is completed when its nodes are here",
+    base_log_info("job %" PRIu64 " was decided before: its output in %s is completed when its nodes have connected",
                   decision.job, decision.out);
     status = cluster_coordinator_restore(coordinator, &decision, error);
     cluster_decision_free(&decision);

@@ -95,7 +95,7 @@ def show_commands(outcomes):
 
 
 def verdict(outcomes):
-    return COPIES if any(each["vital"] and each["state"] in ("refused", "left out") for each in outcomes) else OK
+    return COPIES if any(each["vital"] and each["state"] in ("refused", "skipped") for each in outcomes) else OK
 
 
 def prepare(system, journal, options):

@@ -62,8 +62,8 @@ def make_plan(system, card, options):
     workers = options.workers or max(1, min(len(near or allowed), most - 1))
     if most < workers + 1:
         remedy = f"use --workers {most - 1}" if most > 1 else "zero-copy receive cannot work; Millrace receives with a copy"
-        raise Refusal(f"{interface} can have {most} receive queue{'s' if most > 1 else ''}, and {workers} workers want one "
-                      f"each, with one left for everybody else: {remedy}")
+        raise Refusal(f"{interface} can have {most} receive queue{'s' if most > 1 else ''}, and {workers} workers need one "
+                      f"each, with one left for other traffic: {remedy}")
     queues = card["queues"] if card["queues"] > workers else min(most, 2 * workers)
     if options.ports % PORT_BLOCK or options.ports == 0 or options.ports + workers * PORT_BLOCK > 65536:
         raise Refusal(f"--ports {options.ports}: {workers} workers own {PORT_BLOCK} ports each, from a multiple of "

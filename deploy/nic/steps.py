@@ -111,7 +111,7 @@ def aggregation_want(c, now):
     state = (now or {}).get("rx-gro-hw", "off fixed")
     if state == "off fixed":
         if c.plan["card"]["driver"] == "mlx5_core":
-            raise Refusal("the card cannot do rx-gro-hw, which mlx5_core wants for splitting headers from data")
+            raise Refusal("the card cannot do rx-gro-hw, which mlx5_core needs for splitting headers from data")
         return None
     value = {"rx-gro-hw": state if "fixed" in state else "on"}
     if now.get("large-receive-offload") == "on":
@@ -386,7 +386,7 @@ STEPS = (
          same_value, mtu_change),
     Step("flags", "mlx5: rings and completions that HW-GRO takes", (), False,
          "rx-gro-hw may be refused next; else nothing is lost", flags_read, flags_want, same_items, flags_change),
-    Step("channels", "a queue for each worker, and some for everybody else", (), True, COPIES, channels_read,
+    Step("channels", "a queue for each worker, and some for other traffic", (), True, COPIES, channels_read,
          channels_want, same_items, channels_change),
     Step("aggregation", "rx-gro-hw", (), True, COPIES, aggregation_read, aggregation_want, same_items, features_change),
     Step("steering", "ntuple", (), True, COPIES, steering_read, steering_want, same_items, features_change),

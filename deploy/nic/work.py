@@ -24,7 +24,7 @@ def quiet(read, context):
 
 def outcome(step, state, text="", actions=()):
     return {"name": step.name, "about": step.about, "state": state, "text": text, "vital": step.vital,
-            "means": step.means if state in ("refused", "left out") else "", "commands": [action_words(each) for each in actions]}
+            "means": step.means if state in ("refused", "skipped") else "", "commands": [action_words(each) for each in actions]}
 
 
 def plan_for(system, interface, options, journal):
@@ -58,7 +58,7 @@ def apply(system, plan, journal, execute):
     for step in steps.STEPS:
         without = [name for name in step.needs if name not in good]
         if without:
-            outcomes.append(outcome(step, "left out", f"it needs {', '.join(without)}"))
+            outcomes.append(outcome(step, "skipped", f"it needs {', '.join(without)}"))
             continue
         result = take(context, step, journal, execute)
         outcomes.append(result)

@@ -67,7 +67,7 @@ def install(cluster, timeout):
             missing = [host.name for host in cluster.hosts if not told or host.name not in told[1]]
             raise Failure(3, f"installed, but not ready: {fold(missing)}; systemctl status millrace-node says more")
         time.sleep(0.2)
-    say(f"cluster {cluster.name} is installed and ready on {len(cluster.hosts)} hosts; clients want"
+    say(f"cluster {cluster.name} is installed and ready on {len(cluster.hosts)} hosts; clients need"
         f" MILLRACE_COORDINATOR={cluster.coordinator()} MILLRACE_KEY={key_path(cluster.name)}")
 
 

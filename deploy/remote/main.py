@@ -30,7 +30,7 @@ def new_record(given):
     if via == "slurm" and given.hosts:
         raise Failure(2, "--via slurm takes the hosts of the allocation: omit --hosts")
     if via == "ssh" and not given.hosts:
-        raise Failure(2, "--via ssh wants --hosts FILE, or a list such as --hosts a,b or --hosts 'n[01-06]'")
+        raise Failure(2, "--via ssh needs --hosts FILE, or a list such as --hosts a,b or --hosts 'n[01-06]'")
     job, words, memory = ("", given.hosts, 0) if via == "ssh" else slurm.allocation()
     kept = {key: getattr(given, key) or value for key, value in KEPT.items()}
     # A node may only have a part of its machine.

@@ -147,7 +147,7 @@ struct net_event {
     X(zc_receives, COUNT, SUM, SUM, BOTH, "counters.zc_receives", NULL,                                                \
       "receive chunks that were not copied to user memory")                                                            \
     X(zc_receive_copied, COUNT, SUM, SUM, BOTH, "counters.zc_receive_copied", NULL,                                    \
-      "of these, copied by the kernel for want of a card")                                                             \
+      "of these, copied by the kernel because there is no card")                                                       \
     X(zc_receive_flushes, COUNT, SUM, SUM, BOTH, "counters.zc_receive_flushes", NULL,                                  \
       "times chunks went back to the card by a system call")                                                           \
     X(receive_rearms, COUNT, SUM, SUM, BOTH, "counters.receive_rearms", NULL,                                          \
@@ -156,8 +156,7 @@ struct net_event {
     X(sent_bytes, BYTES, SUM, SUM, BOTH, "counters.sent_bytes", NULL, "bytes in them")                                 \
     X(short_sends, COUNT, SUM, SUM, BOTH, "counters.short_sends", NULL, "sends that took a part only, and went on")    \
     X(zc_sends, COUNT, SUM, SUM, BOTH, "counters.zc_sends", NULL, "sends that were asked for without a copy")          \
-    X(zc_copied, COUNT, SUM, SUM, BOTH, "counters.zc_copied", "zc_copied",                                             \
-      "of these, copied by the kernel all the same")                                                                   \
+    X(zc_copied, COUNT, SUM, SUM, BOTH, "counters.zc_copied", "zc_copied", "of these, copied by the kernel anyway")    \
     X(zc_off, COUNT, SUM, SUM, BOTH, "counters.zc_off", NULL, "connections that gave up zero-copy sends")              \
     X(file_reads, COUNT, SUM, SUM, BOTH, "counters.file_reads", NULL, "reads of files")                                \
     X(file_writes, COUNT, SUM, SUM, BOTH, "counters.file_writes", NULL, "writes of files")                             \

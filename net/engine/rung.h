@@ -94,7 +94,7 @@ enum net_engine_kind {
     X(NAPI, "napi", NET_OPTION_TIME_OR_DEFAULT, "busy polling of the network card for so long before a wait")          \
     X(MIN_WAIT, "min-wait", NET_OPTION_TIME, "wait for a batch of completions, but not longer than this")              \
     X(HUGE_PAGES, "huge-pages", NET_OPTION_PLAIN, "receive memory of reserved huge pages")                             \
-    X(ZC_ALWAYS, "zc-always", NET_OPTION_PLAIN, "zero-copy send also where the kernel copies all the same")
+    X(ZC_ALWAYS, "zc-always", NET_OPTION_PLAIN, "zero-copy send also where the kernel copies anyway")
 
 enum net_option_value { NET_OPTION_PLAIN, NET_OPTION_TIME, NET_OPTION_TIME_OR_DEFAULT };
 

@@ -46,7 +46,7 @@ const char *shuffle_preamble_check(const struct shuffle_mesh_config *config, con
     if (!token_equal(preamble->token, config->token) || preamble->job != config->job)
         return "it does not know this job's token";
     if (preamble->destination != config->worker)
-        return "it wants another worker";
+        return "it is for another worker";
     const bool local =
         preamble->source >= config->local_first && preamble->source - config->local_first < config->local_count;
     if (preamble->source >= config->workers || local)

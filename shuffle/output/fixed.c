@@ -9,7 +9,7 @@ enum base_status shuffle_output_fixed_prepare(const struct shuffle_output_config
             return base_error_set(
                 error, BASE_TYPE,
                 "column \"%s\" is of variable length, which fixed-width output cannot hold: write CSV, or "
-                "leave the column out",
+                "omit the column",
                 config->schema->field[i].name);
     const enum base_status status = shuffle_layout_prepare(config->schema, &encoder->result, error);
     encoder->bound_bytes = encoder->result.row_bytes;

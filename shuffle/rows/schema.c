@@ -115,7 +115,7 @@ static enum base_status schema_parse_decimal(const char *text, const char **at, 
         well_formed = (p++, scan_number(&p, &scale));
     if (!well_formed || *p != ')')
         return base_error_set(error, BASE_PARSE,
-                              "type \"%s\": decimal wants precision and scale, such as decimal(12,2)", text);
+                              "type \"%s\": decimal needs precision and scale, such as decimal(12,2)", text);
     if (precision < 1 || precision > SHUFFLE_DECIMAL_DIGITS_MAX || scale > precision)
         return base_error_set(error, BASE_PARSE,
                               "type \"%s\": a decimal has 1 to %d digits, and no more of them after the point than "
@@ -134,7 +134,7 @@ static enum base_status parse_fixed(const char *text, const char **at, struct sh
     uint32_t bytes;
     const char *p = *at + 1;
     if (!scan_number(&p, &bytes) || *p != ')')
-        return base_error_set(error, BASE_PARSE, "type \"%s\": binary wants a number of bytes, such as binary(16)",
+        return base_error_set(error, BASE_PARSE, "type \"%s\": binary needs a number of bytes, such as binary(16)",
                               text);
     if (bytes < 1 || bytes > SHUFFLE_ROW_BYTES_MAX)
         return base_error_set(error, BASE_PARSE, "type \"%s\": binary(n) has 1 to %u bytes", text,

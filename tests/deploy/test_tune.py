@@ -235,7 +235,7 @@ class Applying(Lab):
         self.assertEqual(self.now().state["rules"], {"7": ["tcp4", 22, "0x0", 1]})
 
 
-# What is refused, whether zero-copy receive then fails, and steps that are left out.
+# What is refused, whether zero-copy receive then fails, and steps that are skipped.
 REFUSED = (
     ("flags", r"--set-priv-flags", True, {"aggregation"}),  # HW-GRO then is refused, too
     ("aggregation", r"-K eth1 lro", True, {"split", "threshold", "spread", "rules"}),
@@ -260,7 +260,7 @@ class Refusals(Lab):
         self.assertRegex(found[name]["text"], "not supported|succeeded, but")
         self.assertGreater(len(found[name]["means"]), 20)
         if name != "flags":
-            self.assertEqual({each for each, step in found.items() if step["state"] == "left out"}, without)
+            self.assertEqual({each for each, step in found.items() if step["state"] == "skipped"}, without)
         else:
             self.assertEqual(found["aggregation"]["state"], "refused")
         _, out, _ = self.tune("--apply", "--workers", "3", "--mtu", "9000")
@@ -282,14 +282,14 @@ class Refusals(Lab):
         self.card("bnxt", refuse=["-L"])
         code, found = self.steps_of("--apply", "--workers", "8")
         self.assertEqual((code, found["channels"]["state"]), (3, "refused"))
-        self.assertEqual({name for name, step in found.items() if step["state"] == "left out"},
+        self.assertEqual({name for name, step in found.items() if step["state"] == "skipped"},
                          {"spread", "rules", "interrupts", "qdisc"})
         self.assert_restores()
 
     def test_threshold_refused(self):
         self.card("bnxt", refuse=["hds-thresh"])
         code, found = self.steps_of("--apply", "--workers", "3")
-        self.assertEqual((code, found["threshold"]["state"], found["spread"]["state"]), (3, "refused", "left out"))
+        self.assertEqual((code, found["threshold"]["state"], found["spread"]["state"]), (3, "refused", "skipped"))
         self.assert_restores()
 
     def test_a_refused_step_is_put_back_at_once(self):
@@ -317,7 +317,7 @@ class Refusals(Lab):
     def test_an_xdp_program_is_not_removed(self):
         self.card(xdp=True)
         code, found = self.steps_of("--apply", "--workers", "3")
-        self.assertEqual((code, found["xdp"]["state"], found["split"]["state"]), (3, "refused", "left out"))
+        self.assertEqual((code, found["xdp"]["state"], found["split"]["state"]), (3, "refused", "skipped"))
         self.assertIn("ip link set eth1 xdp off", found["xdp"]["text"])
         self.assert_restores()
 

@@ -76,7 +76,7 @@ assert one["checksum"] == other["checksum"] and one["status"] == other["status"]
 shows_logs()
 {
     local follower
-    cluster logs >"$WORK/said" && grep -q '^coordinator | .* is here' "$WORK/said" &&
+    cluster logs >"$WORK/said" && grep -q '^coordinator | .* has connected' "$WORK/said" &&
         grep -q '^n03  *| ' "$WORK/said" && expect 1 cluster logs n04 &&
         sed -n 's/^[^|]*| \([0-9TZ:.-]*\) .*/\1/p' "$WORK/said" | LC_ALL=C sort -c || return 1
     ip netns exec "$LAB-sw" deploy/cluster logs --name "$LAB" -f --lines 1 n02 >"$WORK/said" &

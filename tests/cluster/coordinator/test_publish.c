@@ -22,7 +22,7 @@ static void a_result_is_published_on_all_nodes(void **state)
         assert_true(rig->node[i].published[client->job]);
     assert_true(rig->decided[client->job]);
     assert_true(rig->forgotten[client->job]);
-    assert_true(rig_logged(rig, BASE_LOG_INFO, "node n4 is here: 1 worker"));
+    assert_true(rig_logged(rig, BASE_LOG_INFO, "node n4 has connected: 1 worker"));
     assert_true(rig_logged(rig, BASE_LOG_INFO, "job 1 succeeded in"));
     rig_close(rig);
 }

@@ -330,7 +330,7 @@ static void the_object_is_always_whole(void **state)
         if (steps == 0)
             assert_string_equal(summary.verdict, "Nothing was measured.");
         else
-            expect_words(&summary, "did not come to its end", true);
+            expect_words(&summary, "did not finish", true);
         const struct bisect_report report = {.error = error, .exit_code = 1, .count = 1, .summary = &summary};
         check_object(&report, 1);
         FILE *nowhere = fopen("/dev/null", "w");
