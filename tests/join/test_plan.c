@@ -146,6 +146,81 @@ static void test_mistakes_are_named(void **state)
     expect_error("id=id", "name,", BASE_INVALID, "missing at the end");
 }
 
+/* What the type of join makes of the result's columns. */
+static void expect_typed(enum join_type type, const char *select, const char *schema)
+{
+    struct join_plan made;
+    struct base_error error;
+    const struct join_request request = {.kind = JOIN_JOB_JOIN, .type = type, .on = "id=id", .select = select};
+    assert_int_equal(plan("id:int64,v:string?", "id:int32,w:bool", &request, &made, &error), BASE_OK);
+    char *result = shuffle_schema_format(&made.result);
+    assert_string_equal(result, schema);
+    free(result);
+    for (uint32_t i = 0; i < made.side[1].project_count; i++)
+        assert_true(join_type_pairs(type) || made.side[1].project[i] == 0); /* the key alone travels */
+    join_plan_free(&made);
+}
+
+static void test_types_and_their_columns(void **state)
+{
+    (void)state;
+    expect_typed(JOIN_TYPE_INNER, NULL, "id:int64,v:string?,right.id:int32,w:bool");
+    expect_typed(JOIN_TYPE_LEFT, NULL, "id:int64,v:string?,right.id:int32?,w:bool?");
+    expect_typed(JOIN_TYPE_RIGHT, "w,left.id", "w:bool,id:int64?");
+    expect_typed(JOIN_TYPE_FULL, "w,left.id", "w:bool?,id:int64?");
+    expect_typed(JOIN_TYPE_SEMI, NULL, "id:int64,v:string?");
+    expect_typed(JOIN_TYPE_ANTI, "id", "id:int64"); /* there is one side to take it from */
+}
+
+static void expect_refused(struct join_request request, const char *on, const char *words)
+{
+    struct join_plan made;
+    struct base_error error;
+    request.kind = JOIN_JOB_JOIN;
+    request.on = on;
+    assert_int_not_equal(plan("id:int64?,name:string?", "id:int32,label:string", &request, &made, &error), BASE_OK);
+    if (!strstr(error.text, words))
+        fail_msg("\"%s\" does not say \"%s\"", error.text, words);
+}
+
+static void test_types_and_what_they_refuse(void **state)
+{
+    (void)state;
+    expect_refused((struct join_request){.type = JOIN_TYPE_SEMI, .select = "id,label"}, "id=id", "left side only");
+    expect_refused((struct join_request){.type = JOIN_TYPE_ANTI, .select = "right.id"}, "id=id", "--type=anti");
+    expect_refused((struct join_request){.type = JOIN_TYPE_ANTI, .select = "nope"}, "id=id", "no input has a column");
+    expect_refused((struct join_request){.type = JOIN_TYPE_LEFT, .null_aware = true}, "id=id", "no such rule");
+    expect_refused((struct join_request){.type = JOIN_TYPE_ANTI, .null_aware = true, .null_equal = true}, "id=id",
+                   "contradict");
+    expect_refused((struct join_request){.type = JOIN_TYPE_ANTI, .null_aware = true}, "id=id,name=label",
+                   "one pair of columns");
+}
+
+static void test_rules_for_nulls(void **state)
+{
+    (void)state;
+    struct join_plan made;
+    struct base_error error;
+    struct join_request request = {.kind = JOIN_JOB_JOIN, .on = "id=id", .null_equal = true};
+    assert_int_equal(plan("id:int64", "id:int32?", &request, &made, &error), BASE_OK);
+    assert_true(made.null_equal && made.side[0].key.null_equal && made.side[1].key.null_equal);
+    join_plan_free(&made);
+    assert_int_equal(plan("id:int64", "id:int32,v:string?", &request, &made, &error), BASE_OK);
+    assert_false(made.null_equal || made.side[0].key.null_equal); /* no key can be NULL */
+    join_plan_free(&made);
+    request = (struct join_request){.kind = JOIN_JOB_JOIN, .on = "id=id", .type = JOIN_TYPE_ANTI};
+    struct shuffle_relation sides[2] = {relation("id:int64?", 10), relation("id:int64?", 1000)};
+    assert_int_equal(join_plan_make(&request, sides, &made, &error), BASE_OK);
+    assert_int_equal(made.build, 0);
+    join_plan_free(&made);
+    request.null_aware = true;
+    sides[0] = relation("id:int64?", 10);
+    sides[1] = relation("id:int64?", 1000);
+    assert_int_equal(join_plan_make(&request, sides, &made, &error), BASE_OK);
+    assert_int_equal(made.build, 1); /* what is there decides, whatever it costs */
+    join_plan_free(&made);
+}
+
 static void test_shuffle_has_one_side(void **state)
 {
     (void)state;
@@ -210,6 +285,9 @@ int main(void)
         cmocka_unit_test(test_rows_that_could_not_be_read_back_are_refused),
         cmocka_unit_test(test_composite_keys),
         cmocka_unit_test(test_mistakes_are_named),
+        cmocka_unit_test(test_types_and_their_columns),
+        cmocka_unit_test(test_types_and_what_they_refuse),
+        cmocka_unit_test(test_rules_for_nulls),
         cmocka_unit_test(test_shuffle_has_one_side),
         cmocka_unit_test(test_fixed_output_has_no_room_for_strings),
         cmocka_unit_test(test_sizes_of_relations),

@@ -102,6 +102,18 @@ static void check_key(struct sample *sample)
     assert_true(shuffle_key_equal(&sample->key, &sample->layout, stand_in, &sample->key, &sample->layout, row));
 }
 
+/* As a reader sees it to whom NULL equals NULL: with NULLs in the key, and without. */
+static void check_key_with_nulls(struct sample *sample)
+{
+    const struct shuffle_slot *slot = &sample->layout.slot[sample->key.part[0].column];
+    sample->key.null_equal = true;
+    check_key(sample);
+    const uint8_t *row = shuffle_cut_key(&sample->cut, &sample->layout, &sample->key);
+    assert_int_equal(shuffle_row_null(&sample->layout, row, sample->key.part[0].column),
+                     slot->null_bit >= 0 && shuffle_row_null(&sample->layout, sample->row, sample->key.part[0].column));
+    sample->key.null_equal = false;
+}
+
 static uint64_t checksum(struct sample *sample, const uint8_t *row)
 {
     struct shuffle_output_item item[8];
@@ -141,6 +153,8 @@ static void every_edge(const char *schema, uint32_t key_first, uint32_t key_coun
         cut_at(sample, edges, count);
         check_key(sample);
         cut_at(sample, edges, count);
+        check_key_with_nulls(sample);
+        cut_at(sample, edges, count);
         check_values(sample);
         assert_int_equal(checksum(sample, shuffle_cut_row(&sample->cut)), expected);
     }
@@ -161,6 +175,27 @@ static void rows_with_strings_read_the_same(void **state)
     (void)state;
     every_edge("k:string,v:string,n:int32?", 0, 1, SHUFFLE_KEY_BYTES);
     every_edge("a:int64,v:string,k:string,w:binary", 2, 1, SHUFFLE_KEY_BYTES);
+}
+
+/* The same where every nullable column is NULL: their null bits lie far from their values. */
+static void keys_that_are_null_read_the_same(void **state)
+{
+    (void)state;
+    static const char *const schemas[] = {"v:binary(200),k:int32?,w:int16?,x:binary(150)?", "v:int32,k:int64?,s:string",
+                                          "k:int32?,k2:int32?,v:binary(300)"};
+    for (uint32_t s = 0; s < sizeof schemas / sizeof *schemas; s++) {
+        struct sample *sample = malloc(sizeof *sample);
+        assert_non_null(sample);
+        sample_make(sample, schemas[s], s == 2 ? 0 : 1, s == 2 ? 2 : 1, SHUFFLE_KEY_INTEGER);
+        memset(sample->row + sample->layout.fixed_bytes, 0xff, sample->layout.null_bytes);
+        const uint32_t least = sample->layout.last_variable < 0 ? 1 : shuffle_row_head_bytes(&sample->layout);
+        for (uint32_t edge = least; edge < sample->cut.bytes; edge++) {
+            cut_at(sample, &edge, 1);
+            check_key_with_nulls(sample);
+        }
+        sample_free(sample);
+        free(sample);
+    }
 }
 
 /* A key in one piece is read there; one that an edge cuts is copied, and nothing else. */
@@ -191,9 +226,8 @@ static void a_mark_is_told_from_an_address(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fixed_rows_read_the_same),
-        cmocka_unit_test(rows_with_strings_read_the_same),
-        cmocka_unit_test(only_a_cut_key_is_copied),
+        cmocka_unit_test(fixed_rows_read_the_same),         cmocka_unit_test(rows_with_strings_read_the_same),
+        cmocka_unit_test(keys_that_are_null_read_the_same), cmocka_unit_test(only_a_cut_key_is_copied),
         cmocka_unit_test(a_mark_is_told_from_an_address),
     };
     return cmocka_run_group_tests_name("shuffle.cut", tests, NULL, NULL);

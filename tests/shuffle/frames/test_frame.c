@@ -61,6 +61,8 @@ static void headers_are_checked(void **state)
     expect(CHANGED(data, bytes = SHUFFLE_ROW_BYTES_MAX + 1), BASE_FRAME_CORRUPT);
     expect(CHANGED(end, rows = 1), BASE_FRAME_CORRUPT);
     expect(CHANGED(end, bytes = 25), BASE_FRAME_CORRUPT);
+    expect(CHANGED(end, flags = SHUFFLE_FRAME_CHECKED | SHUFFLE_FRAME_NOTES), BASE_OK);
+    expect(CHANGED(end, flags = 8), BASE_FRAME_CORRUPT);
 }
 
 static void frames_follow_the_expected_bytes(void **state)

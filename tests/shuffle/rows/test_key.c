@@ -309,6 +309,60 @@ static void a_null_part_is_flagged(void **state)
     side_close(&side);
 }
 
+/* With null_equal a NULL is a value of its own: hashed alike wherever it lies, equal to itself alone. */
+static void a_null_may_equal_a_null(void **state)
+{
+    (void)state;
+    enum { ROWS = 600 };
+    static const char *const schemas[] = {"a:int64?,b:int32?", "a:int32,b:string?,c:decimal(9,2)?", "a:string?",
+                                          "a:float64?,b:bool?,c:binary(3)?"};
+    for (uint32_t s = 0; s < sizeof schemas / sizeof *schemas; s++) {
+        struct side side;
+        side_open(&side, schemas[s]);
+        sides_pair(&side, &side);
+        side.key.null_equal = true;
+        static uint8_t zeros[ROWS * 16], null[3][ROWS];
+        static struct shuffle_slice empty[ROWS];
+        struct shuffle_column columns[3] = {{0}};
+        for (uint32_t c = 0; c < side.schema.count; c++) {
+            const bool variable = shuffle_type_variable(side.schema.field[c].type);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                null[c][i] = base_random_at(s, c * ROWS + i) % 2;
+                empty[i] = (struct shuffle_slice){zeros, 0};
+            }
+            columns[c] = (struct shuffle_column){.data = variable ? NULL : zeros,
+                                                 .stride = variable ? 0 : side.schema.field[c].width,
+                                                 .slice = variable ? empty : NULL,
+                                                 .null = side.schema.field[c].nullable ? null[c] : NULL};
+        }
+        const struct shuffle_batch batch = {.rows = ROWS, .column = columns};
+        static uint64_t by_batch[ROWS], by_rows[ROWS], by_image[ROWS];
+        static uint8_t image[ROWS * 64];
+        const uint8_t *rows[ROWS];
+        uint8_t *to = image;
+        shuffle_key_hash_batch(&side.key, &side.layout, &batch, by_batch, NULL);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            rows[i] = to;
+            to += shuffle_batch_encode_row(&side.layout, &batch, i, to);
+        }
+        shuffle_key_hash_rows(&side.key, &side.layout, rows, ROWS, by_rows);
+        assert_memory_equal(by_batch, by_rows, sizeof by_rows);
+        if (side.layout.row_bytes) {
+            shuffle_key_hash_image(&side.key, &side.layout, image, ROWS, by_image);
+            assert_memory_equal(by_batch, by_image, sizeof by_image);
+        }
+        for (uint32_t i = 0; i < ROWS; i++) { /* all values are zero or empty: only NULLs tell rows apart */
+            bool alike = true;
+            for (uint32_t c = 0; c < side.schema.count; c++)
+                alike &= !columns[c].null || null[c][i] == null[c][0];
+            assert_int_equal(shuffle_key_equal(&side.key, &side.layout, rows[0], &side.key, &side.layout, rows[i]),
+                             alike);
+            assert_int_equal(by_batch[0] == by_batch[i], alike);
+        }
+        side_close(&side);
+    }
+}
+
 /* Chi-square over buckets, as multiples of its standard deviation from the mean. */
 static double imbalance(const uint32_t *counts, uint32_t buckets, uint32_t keys)
 {
@@ -384,11 +438,17 @@ static void partitions_are_in_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_compare_by_value),        cmocka_unit_test(decimals_compare_across_scales),
-        cmocka_unit_test(floats_have_one_zero_and_one_nan), cmocka_unit_test(only_like_compares_with_like),
-        cmocka_unit_test(parts_are_framed_and_ordered),     cmocka_unit_test(all_ways_give_the_same_hash),
-        cmocka_unit_test(a_null_part_is_flagged),           cmocka_unit_test(regular_keys_spread),
-        cmocka_unit_test(every_bit_moves_every_bit),        cmocka_unit_test(partitions_are_in_range),
+        cmocka_unit_test(integers_compare_by_value),
+        cmocka_unit_test(decimals_compare_across_scales),
+        cmocka_unit_test(floats_have_one_zero_and_one_nan),
+        cmocka_unit_test(only_like_compares_with_like),
+        cmocka_unit_test(parts_are_framed_and_ordered),
+        cmocka_unit_test(all_ways_give_the_same_hash),
+        cmocka_unit_test(a_null_may_equal_a_null),
+        cmocka_unit_test(a_null_part_is_flagged),
+        cmocka_unit_test(regular_keys_spread),
+        cmocka_unit_test(every_bit_moves_every_bit),
+        cmocka_unit_test(partitions_are_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
