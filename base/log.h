@@ -8,7 +8,7 @@ enum base_log_level { BASE_LOG_ERROR, BASE_LOG_WARN, BASE_LOG_INFO, BASE_LOG_DEB
 
 /* Lines above level are dropped. Default: BASE_LOG_INFO. */
 void base_log_set_level(enum base_log_level level);
-/* Name shown in every line, copied (cut at 63 bytes): "coordinator", "n3". */
+/* Name shown in every line, copied (truncated to 63 bytes): "coordinator", "n3". */
 void base_log_set_name(const char *name);
 void base_log(enum base_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

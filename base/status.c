@@ -106,7 +106,7 @@ enum base_status base_status_from_errno(int errno_value)
     return BASE_IO;
 }
 
-/* Length of text without a UTF-8 sequence that its end cuts in two. */
+/* Length of text without a UTF-8 sequence that its end splits. */
 static size_t whole_characters(const char *text, size_t bytes)
 {
     size_t start = bytes;
@@ -119,7 +119,7 @@ static size_t whole_characters(const char *text, size_t bytes)
     return bytes - (start - 1) < needs ? start - 1 : bytes;
 }
 
-/* Appends to error->text, which is terminated, and cuts at its end. */
+/* Appends to error->text, which is terminated, and truncates at its end. */
 static void text_append(struct base_error *error, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 

@@ -78,8 +78,8 @@ enum base_rank base_status_rank(enum base_status status);
 /* Converts an errno (positive). Called where the system call was made, nowhere else. Unknown values give BASE_IO. */
 enum base_status base_status_from_errno(int errno_value);
 
-/* Fills *error (may be NULL) with status and the formatted text, cut at BASE_ERROR_TEXT_BYTES on a UTF-8 boundary.
- * Returns status, so that `return base_error_set(error, BASE_PARSE, ...)` reads well. */
+/* Fills *error (may be NULL) with status and the formatted text, truncated to BASE_ERROR_TEXT_BYTES on a UTF-8
+ * boundary. Returns status, so that `return base_error_set(error, BASE_PARSE, ...)` reads well. */
 enum base_status base_error_set(struct base_error *error, enum base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* As base_error_set with the status of errno_value; ": strerror" is appended to the text, and after EACCES the user. */

@@ -1,4 +1,4 @@
-/* The three ways to run task work, beside a thread that computes.
+/* The three modes of running task work, beside a thread that computes.
  *
  * A peer sends a message every 50 us to a connection with a multishot receive. The ring's owner computes and looks at
  * the completion queue's tail in shared memory now and then, without a system call: a tail that moved means that the

@@ -12,7 +12,7 @@
 enum base_status join_words_name(const char **at, const char *stop, char *name, struct base_error *error);
 /* "left" or "right" when *at begins with that and a dot, which are skipped; else NULL. */
 const char *join_words_side(const char **at);
-/* a, b, "c;d" ... for messages, cut to bytes. */
+/* a, b, "c;d" ... for messages, truncated to bytes. */
 void join_words_columns(const struct shuffle_schema *schema, char *text, size_t bytes);
 /* Gives `name`, which `result` has already, a name it has not: "side.name", then "side.name.2" ... BASE_TOO_LARGE when
  * that is too long. */

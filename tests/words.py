@@ -18,6 +18,8 @@ EVERYWHERE = (
     (re.compile(NOT_LEFT + r"\bbehind\b"), "write after, below or of: nothing stands behind anything here"),
     (re.compile(r"(?:^|[.:;] )Who(?:ever)?(?: else)? [a-z]+(?![^.]*\?)"), "name the subject: a node, a caller, a user"),
     (re.compile(r"\bleave \w+ away\b"), "write omit"),
+    (re.compile(r"(?<!balanced )\bcuts? (?:off|short|to|into|in two|from)\b|\b(?:segments|sizes|buffers|sends) (?:are )?cut\b", re.I),
+     "cut means a cut row or a balanced cut: write truncated, divided, clamped or interrupted"),
     (re.compile(r"(?<!both )(?<!one-)\bways?\b"), "write path, connection, direction or how"),
 )
 IN_TEXTS = (

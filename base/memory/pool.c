@@ -1,6 +1,6 @@
-/* A pool hands out equal buffers cut from slabs. Slabs are mapped when a buffer is wanted and none is free, and go back
- * only when the pool closes: addresses stay valid for its whole life, so they can be registered with a kernel ring.
- * Free buffers are kept on a stack: the one given last, whose lines are in the cache, is taken first. */
+/* A pool hands out equal buffers, parts of slabs. Slabs are mapped when a buffer is wanted and none is free, and go
+ * back only when the pool closes: addresses stay valid for its whole life, so they can be registered with a kernel
+ * ring. Free buffers are kept on a stack: the one given last, whose lines are in the cache, is taken first. */
 #include <stdlib.h>
 #include <string.h>
 

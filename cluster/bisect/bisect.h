@@ -2,7 +2,7 @@
  * told to do in a step and what it saw. docs/bisection.md defines every number.
  *
  * A step is a set of flows between nodes that all run at the same time, for the same time: first the warm-up, which
- * nobody counts, then the measured time, cut into windows. Receivers count; only payload counts. */
+ * nobody counts, then the measured time, divided into windows. Receivers count; only payload counts. */
 #ifndef MILLRACE_CLUSTER_BISECT_BISECT_H
 #define MILLRACE_CLUSTER_BISECT_BISECT_H
 

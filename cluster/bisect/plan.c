@@ -58,10 +58,10 @@ void cluster_bisect_stream(uint32_t index, uint32_t from_workers, uint32_t to_wo
 /* Balanced cuts of that many nodes: halves that differ by one node at most, each cut once. */
 static uint64_t cuts_of(uint32_t nodes)
 {
-    uint64_t ways = 1;
+    uint64_t halvings = 1;
     for (uint32_t i = 1; i <= nodes / 2; i++)
-        ways = ways * (nodes - nodes / 2 + i) / i;
-    return nodes % 2 ? ways : ways / 2;
+        halvings = halvings * (nodes - nodes / 2 + i) / i;
+    return nodes % 2 ? halvings : halvings / 2;
 }
 
 static enum base_status plan_check(const struct cluster_bisect_request *request, uint32_t nodes,

@@ -326,7 +326,7 @@ static void step_late(struct bisect_task *task)
             continue;
         base_error_set(&error, BASE_TIMEOUT,
                        "the path %s node %s did not drain within %d s of the end of step %u: it is far too slow to be "
-                       "measured, or cut",
+                       "measured, or broken",
                        unsent ? "to" : "from", task->base.node_name[i], (int)(BISECT_DRAIN_NS / BASE_NS_PER_S),
                        task->step);
         shuffle_task_fail(&task->base, &error);

@@ -17,7 +17,7 @@ struct cluster_progress_bar {
  * 52%  12.3 M rows, 4.5 M rows/s, 1.2 s". text has columns + 1 bytes. */
 void cluster_progress_format(const struct cluster_progress *progress, uint32_t columns, char *text);
 
-/* Draws a line of one-byte characters over the one before, cut to the width of the terminal fd. */
+/* Draws a line of one-byte characters over the one before, truncated to the width of the terminal fd. */
 void cluster_progress_show(int fd, const char *text);
 void cluster_progress_draw(struct cluster_progress_bar *bar, const struct cluster_progress *progress, uint64_t now_ns);
 /* Takes the line away, so that other words can be written. */

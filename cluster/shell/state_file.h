@@ -1,8 +1,8 @@
 /* Small files that outlive their program, in a folder that nobody else may write to.
  *
  * A file begins with a line that says what it is and has a checksum over its name and what follows: one that a disk
- * changed, that was cut off, or that has another's content, is an error and is never acted upon. Files are replaced as
- * a whole, durably, by rename.
+ * changed, that was truncated, or that has another's content, is an error and is never acted upon. Files are replaced
+ * as a whole, durably, by rename.
  *
  * A folder may be used by several threads as long as no two write or remove one name at a time. */
 #ifndef MILLRACE_CLUSTER_SHELL_STATE_FILE_H

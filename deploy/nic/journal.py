@@ -3,7 +3,7 @@ ended.
 
 One file per interface, a JSON object a line. The first has the plan and what every step had read; it is written whole
 or not at all. Then comes a line before a step begins, {"begin": NAME, "want": VALUE}, and one after it ended well,
-{"end": NAME}. A last line that was cut off belongs to a step that did not begin. The file goes when all is back.
+{"end": NAME}. A last line that is not whole belongs to a step that did not begin. The file goes when all is back.
 
 It lies in /run, which a reboot empties, as it empties the card's settings."""
 
@@ -92,7 +92,7 @@ class Journal:
         try:
             file = os.open(path, flags | os.O_CLOEXEC, 0o600)
             try:
-                os.ftruncate(file, self.bytes)  # what a run that was killed, or a full disk, cut off
+                os.ftruncate(file, self.bytes)  # what a run that was killed, or a full disk, truncated
                 if os.write(file, line) != len(line):
                     raise OSError(28, os.strerror(28))
                 os.fsync(file)

@@ -177,10 +177,10 @@ class Cluster:
             if not self.transport.here(other):
                 for address in transport.addresses_of(other.host):
                     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-                    with socket.socket(family, socket.SOCK_DGRAM) as way:
+                    with socket.socket(family, socket.SOCK_DGRAM) as probe:
                         try:
-                            way.connect((address[0], 9))
-                            return way.getsockname()[0]
+                            probe.connect((address[0], 9))
+                            return probe.getsockname()[0]
                         except OSError:
                             pass
         if not known:

@@ -19,7 +19,7 @@
     X(DISABLED_START, "disabled-start", SETUP, "a ring opened by one thread, owned by another", "5.10")                \
     X(SUBMIT_ALL, "submit-all", SETUP, "one bad entry does not stop a batch", "5.18")                                  \
     X(TASKRUN_FLAG, "taskrun-flag", SETUP, "pending task work is announced", "5.19")                                   \
-    X(CLAMP, "clamp", SETUP, "ring sizes cut to what is allowed", "5.6")                                               \
+    X(CLAMP, "clamp", SETUP, "ring sizes clamped to what is allowed", "5.6")                                           \
     X(ENGINE_RING, "engine-ring", SETUP, "a ring of the size that a worker needs", "6.1")                              \
     X(COOP_TASKRUN, "coop-taskrun", SETUP, "task work without interrupting the thread", "5.19")                        \
     X(SQPOLL, "sqpoll", SETUP, "a kernel thread that submits", "5.11")                                                 \

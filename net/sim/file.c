@@ -1,6 +1,6 @@
 /* The simulated network: files are real, their completions are late and in any order.
  *
- * An operation runs in steps, each late by a random delay: some pread or pwrite calls (cut short when the seed says
+ * An operation runs in steps, each late by a random delay: some pread or pwrite calls (shortened when the seed says
  * so), then a last step that reports. Nothing is promised about when between submit and event a byte is read or
  * written, so a read's buffer is overwritten at submit, and a write's bytes must be the same at the event as they were
  * at submit. */

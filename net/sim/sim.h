@@ -1,7 +1,7 @@
 /* The simulated network: all engines of a simulated cluster share one world with a seeded random stream and virtual
- * time, and take turns in one thread. It cuts and delays whatever the kernel may cut and delay: short sends and reads,
- * any chunk boundary, a starved receive ring, late completions in any order across sockets, resets. The same seed gives
- * the same run.
+ * time, and take turns in one thread. It shortens and delays whatever the kernel may shorten and delay: short sends and
+ * reads, any chunk boundary, a starved receive ring, late completions in any order across sockets, resets. The same
+ * seed gives the same run.
  *
  * Addresses are virtual (any net_address); listeners are made with net_sim_listen instead of net_listen. Files are real
  * files, but completions are delayed and reordered, and a fault may fail them. */
@@ -16,7 +16,7 @@ struct net_sim_config {
     uint64_t seed;
     uint32_t delay_max_ns;        /* every completion is late by up to this much; 0: none */
     uint32_t socket_buffer_bytes; /* bytes in flight per direction; at least 1 */
-    uint32_t short_percent;       /* chance that a transfer is cut at a random byte */
+    uint32_t short_percent;       /* chance that a transfer ends at a random byte */
     uint32_t starve_percent;      /* chance that a receive is held back as if no chunk were free */
     uint32_t reset_after_bytes; /* 0: never; else some socket is reset about when the world has moved this many bytes */
     uint32_t file_error_after;  /* 0: never; else file operation number N fails with ENOSPC (writes) or EIO */

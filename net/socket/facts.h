@@ -8,8 +8,8 @@ enum net_offload { NET_OFFLOAD_UNKNOWN, NET_OFFLOAD_OFF, NET_OFFLOAD_ON, NET_OFF
 
 /* X(name, word, about): offloads of an interface that decide what a byte costs. */
 #define NET_OFFLOAD_LIST(X)                                                                                            \
-    X(TSO, "tso", "segments are cut by the card")                                                                      \
-    X(GSO, "gso", "segments are cut as late as possible")                                                              \
+    X(TSO, "tso", "the card makes the segments")                                                                       \
+    X(GSO, "gso", "segments are made as late as possible")                                                             \
     X(GRO, "gro", "received segments are merged")
 
 enum net_offload_kind {

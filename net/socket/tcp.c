@@ -7,7 +7,7 @@
  * to notice.
  *
  * What is set instead, from Linux 6.15 on, is the longest time between two repetitions: five seconds, not two minutes.
- * The path of a connection whose window was closed for minutes is asked about as often, so that a cut shows soon, a
+ * The path of a connection whose window was closed for minutes is asked about as often, so that a break shows soon, a
  * path that was repaired is found soon, and a connection on which nothing comes back ends before a quarter of an hour.
  * Not less: with one or two seconds, seen on Linux 6.18, connections with socket buffers of 4 KiB took 100 times as
  * long (tests/run cluster, "4 KiB socket buffers"). */
@@ -94,7 +94,7 @@ static void tcp_note_buffer(struct net_engine *engine, int fd, int option, const
     socklen_t size_bytes = sizeof size;
     if (engine && bytes != 0 && getsockopt(fd, SOL_SOCKET, option, &size, &size_bytes) == 0 &&
         size / 2 < (int)bytes) /* the kernel doubles it, for its own overhead, and says the double */
-        net_engine_note(engine, "%s of %u bytes are cut to %d: raise %s", what, bytes, size / 2, sysctl);
+        net_engine_note(engine, "%s of %u bytes are clamped to %d: raise %s", what, bytes, size / 2, sysctl);
 }
 
 enum base_status net_tcp_choose(const struct net_socket_settings *settings, struct net_engine *engine,

@@ -13,7 +13,7 @@ struct net_tcp {
 };
 
 /* Finds by trying what may be set. Congestion control: the one asked for, or BASE_INVALID that says what there is to
- * choose from; when none is asked for cubic, else reno, else the kernel's default. Buffers that the kernel cuts are
+ * choose from; when none is asked for cubic, else reno, else the kernel's default. Buffers that the kernel clamps are
  * noted as the engine's reason (NULL: they are not noted). */
 enum base_status net_tcp_choose(const struct net_socket_settings *settings, struct net_engine *engine,
                                 struct net_tcp *tcp, struct base_error *error);
@@ -46,7 +46,7 @@ bool net_accept_transient(int os_error);
 /* Logs, at most once a second per process, that an accepted connection was dropped or accepting was put off. */
 void net_accept_complain(int os_error, uint64_t now_ns);
 
-/* Advances a send by bytes: sets *first past the whole segments that are out and trims the one cut. */
+/* Advances a send by bytes: sets *first past the whole segments that are out and trims the one that is out in part. */
 void net_send_advance(struct net_send_op *op, uint32_t *first, size_t bytes);
 /* Bytes of all segments from first on. */
 size_t net_send_left(const struct net_send_op *op, uint32_t first);

@@ -92,7 +92,7 @@ struct uring_unfolding {
     bool more;     /* the kernel goes on filling the last chunk */
 };
 
-/* The receive chunks of an engine: one piece of memory, cut into `count`. */
+/* The receive chunks of an engine: one piece of memory, divided into `count`. */
 struct uring_chunks {
     uint8_t *data;
     size_t stride_bytes, bytes;

@@ -1,7 +1,7 @@
 /* Zero-copy receive of the io_uring engine: a card writes payload into an area of ours, and completions say where.
  *
- * The area is cut into pieces of a page (or of what the driver takes as rx_buf_len). The kernel keeps all that are not
- * with the user. A completion gives a part of a piece; several may give parts of the same one, and each part is
+ * The area is divided into pieces of a page (or of what the driver takes as rx_buf_len). The kernel keeps all that are
+ * not with the user. A completion gives a part of a piece; several may give parts of the same one, and each part is
  * returned by itself, in any order, through the refill ring: the kernel counts them. A part takes its whole piece, also
  * for ten bytes, so the area is sized by pieces in flight and the completion queue with it.
  *

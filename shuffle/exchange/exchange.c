@@ -3,7 +3,7 @@
  *
  * Two kinds of rows. Those that stand complete in memory (an image of fixed width) are copied by a loop with a constant
  * size for the usual small rows, over all lanes alike; own rows are not copied: their addresses are collected in a
- * second pass and offered to the sink where they lie. Small rows of fixed width that lie in columns are first made into
+ * second loop and offered to the sink where they lie. Small rows of fixed width that lie in columns are first made into
  * such an image. Other rows are encoded one by one, own rows into a frame of their own.
  *
  * Own rows wait in `own` while the sink is busy. Append does not return BASE_OK before they are taken, so they may

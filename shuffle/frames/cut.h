@@ -1,7 +1,7 @@
 /* A cut row: one that arrived in several pieces of memory, and stays there.
  *
- * Received bytes are cut into chunks anywhere, so with small chunks (zero-copy receive has pages) most wide rows lie in
- * two of them or more. Making such a row whole costs a copy of it. Instead it is handed on as it lies, and what
+ * Received bytes come in chunks that end anywhere, so with small chunks (zero-copy receive has pages) most wide rows
+ * lie in two of them or more. Making such a row whole costs a copy of it. Instead it is handed on as it lies, and what
  * somebody wants to look at is put together only where it lies across an edge: mostly nothing at all.
  *
  * Invariant: of a layout with columns of variable length the head (fixed part and null bits) lies whole in piece 0. */

@@ -420,7 +420,7 @@ static enum base_status write_success(const struct shuffle_publication *publicat
                                       const char *text, struct base_error *error)
 {
     int fd;
-    unlinkat(directory_fd, name, 0); /* of an attempt to write it that was cut off */
+    unlinkat(directory_fd, name, 0); /* of an attempt to write it that was interrupted */
     enum base_status status = make_file(directory_fd, publication->directory, name, &fd, error);
     if (status != BASE_OK)
         return status;

@@ -9,7 +9,7 @@ enum {
     SHUFFLE_REASON_BYTES = 512 /* a name, two types and two quoted texts, and words between them */
 };
 
-/* Rows stand in the order of morsels and lines, which is that of files and bytes, however the input is cut. */
+/* Rows stand in the order of morsels and lines, which is that of files and bytes, however the input is divided. */
 struct shuffle_reject {
     uint64_t morsel, line;
     uint32_t file;

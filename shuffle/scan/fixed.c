@@ -33,7 +33,7 @@ static enum base_status fixed_begin(struct shuffle_scan *scan, const struct shuf
     if (morsel->begin % fixed->file.row_bytes != 0 ||
         (morsel->end % fixed->file.row_bytes != 0 && morsel->end != SHUFFLE_SCAN_TO_END))
         return base_error_set(error, BASE_INVALID,
-                              "the morsel of bytes %" PRIu64 " to %" PRIu64 " of %s cuts a row of %u bytes",
+                              "the morsel of bytes %" PRIu64 " to %" PRIu64 " of %s ends within a row of %u bytes",
                               morsel->begin, morsel->end, file->path, fixed->file.row_bytes);
     fixed->left = morsel->end - morsel->begin;
     fixed->at_rows = 0;

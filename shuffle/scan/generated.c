@@ -123,7 +123,7 @@ static void make_payload(uint64_t seed, uint64_t row, uint8_t *to, uint32_t byte
     }
 }
 
-/* At most batch_rows of them: keys and payloads are made in two passes, the second over what is still in the cache. */
+/* At most batch_rows of them: keys and payloads are made in two loops, the second over what is still in the cache. */
 static void make_batch(const struct gen_scan *gen, uint64_t first, uint64_t count, uint8_t *to)
 {
     make_keys(gen, first, count, to);

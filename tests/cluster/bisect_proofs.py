@@ -122,7 +122,7 @@ def sound(run, steps_max):
         expect(abs(mean - cut["gbit_per_second"]) <= 0.001 * mean, "windows do not add up to the cut")
         expect(cut["gbit_per_second"] >= run["bisection"]["gbit_per_second"], "the bisection is not the smallest cut")
     every = run["all_to_all"]
-    sums = [sum(node[f"{way}_gbit_per_second"] for node in every["per_node"]) for way in ("send", "receive")]
+    sums = [sum(node[f"{direction}_gbit_per_second"] for node in every["per_node"]) for direction in ("send", "receive")]
     expect(all(abs(sum_ / every["gbit_per_second"] - 1) < 0.001 for sum_ in sums), "nodes do not add up to all-to-all")
 
 
@@ -183,9 +183,9 @@ def slow_node():
         sound(run, STEPS_OF_SIX)
         slowest = run["slowest"]
         expect(slowest["node"] == slowest["nic"]["node"] == "n3" and "n3" in slowest["link"], f"slowest: {slowest}")
-        for way in "send", "receive":
-            rate = slowest[f"node_{way}_gbit_per_second"]
-            expect(near(rate, 0.2, 0.06), f"n3 {way}s {rate} Gbit/s")
+        for direction in "send", "receive":
+            rate = slowest[f"node_{direction}_gbit_per_second"]
+            expect(near(rate, 0.2, 0.06), f"n3 {direction}s {rate} Gbit/s")
         expect("Node n3 is slow: it sends" in run["verdict"], run["verdict"])
         expect("oversubscribed" not in run["verdict"], run["verdict"])
 

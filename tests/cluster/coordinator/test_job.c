@@ -1,4 +1,4 @@
-/* A job's phases: what it takes to run one, and every way in which it ends early. */
+/* A job's phases: what it takes to run one, and how it ends early. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -135,10 +135,10 @@ static void tables_are_well_formed(void **state)
                     assert_true(count < OPTION_ROWS_MAX);
                     if (row->help[strlen(row->help) - 1] == '.' && !strstr(row->help, "..."))
                         fail_msg("%s --%s: the help ends with a full stop", command->name, row->name);
-                    const int ways = !!row->preset + !!row->unset + !!row->needed;
-                    if (ways != option_row_takes_value(row))
+                    const int answers = !!row->preset + !!row->unset + !!row->needed;
+                    if (answers != option_row_takes_value(row))
                         fail_msg("%s --%s: %d of preset, unset and needed say what holds without it", command->name,
-                                 row->name, ways);
+                                 row->name, answers);
                     if (strstr(row->help, "efault") ||
                         (row->manual && (strstr(row->manual, "he default is") || strstr(row->manual, "(default"))))
                         fail_msg("%s --%s: the texts name a default, which preset or unset does", command->name,
