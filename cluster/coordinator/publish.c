@@ -373,10 +373,16 @@ bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinat
     const int i = pending ? pending_index(pending, node->hello.name) : -1;
     if (i < 0 || pending->state.now != COORDINATOR_PENDING_STANDS)
         return false;
-    if (message->kind == CLUSTER_MESSAGE_FAILED)
+    const bool published = message->kind == CLUSTER_MESSAGE_PUBLISHED;
+    struct base_error early;
+    if (message->kind == CLUSTER_MESSAGE_FAILED) {
         publish_on_failed(c, pending, (uint32_t)i, &message->failed.error);
-    else
-        on_done(c, pending, (uint32_t)i, message->kind == CLUSTER_MESSAGE_PUBLISHED);
+    } else if (published && !all_committed(pending)) { /* nobody was ordered to: its parts may have their old names */
+        base_error_set(&early, BASE_PROTOCOL, "it sent PUBLISHED before all nodes had committed");
+        publish_on_failed(c, pending, (uint32_t)i, &early);
+    } else {
+        on_done(c, pending, (uint32_t)i, published);
+    }
     return true;
 }
 

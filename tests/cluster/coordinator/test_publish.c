@@ -331,6 +331,32 @@ static void many_doubts_are_resolved(void **state)
     rig_close(rig);
 }
 
+/* Nodes that say PUBLISHED instead of COMMITTED have not done what nobody ordered yet: they are told to commit again,
+ * and the job ends. */
+static void published_before_committed_is_refused(void **state)
+{
+    (void)state;
+    struct rig *rig = scene_rig();
+    scene_open(rig, 29, 2);
+    rig->node[0].mute[CLUSTER_MESSAGE_COMMIT] = rig->node[1].mute[CLUSTER_MESSAGE_COMMIT] = true;
+    const struct cluster_submit submit = rig_shuffle_out();
+    struct rig_client *client = rig_submit(rig, &submit);
+    assert_true(rig_until_told(rig, 0, CLUSTER_MESSAGE_COMMIT, BASE_NS_PER_S));
+    rig_run(rig, 50 * BASE_NS_PER_MS);
+    assert_int_equal(rig->node[1].orders[CLUSTER_MESSAGE_COMMIT], 1);
+    const struct cluster_message early = {.kind = CLUSTER_MESSAGE_PUBLISHED, .job = client->job};
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_node_say(rig, i, &early);
+        rig->node[i].mute[CLUSTER_MESSAGE_COMMIT] = false;
+    }
+    assert_int_equal(scene_await(rig, client, BASE_NS_PER_S), BASE_OK);
+    for (uint32_t i = 0; i < 2; i++)
+        assert_true(rig->node[i].committed[client->job] && rig->node[i].published[client->job]);
+    assert_true(rig->forgotten[client->job]);
+    assert_true(rig_logged(rig, BASE_LOG_ERROR, "it sent PUBLISHED before all nodes had committed"));
+    rig_close(rig);
+}
+
 int main(void)
 {
     base_log_set_level(BASE_LOG_ERROR);
@@ -347,6 +373,7 @@ int main(void)
         cmocka_unit_test(a_step_asks_for_one_record),
         cmocka_unit_test(a_late_record_stands),
         cmocka_unit_test(many_doubts_are_resolved),
+        cmocka_unit_test(published_before_committed_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
