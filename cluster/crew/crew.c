@@ -37,7 +37,9 @@ void crew_reached(struct cluster_crew *crew, enum cluster_step_kind step)
     pthread_mutex_lock(&crew->lock);
     if (++crew->reached[step] == crew->config.workers) {
         crew->reached[step] = 0;
-        crew_push(crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_STEP, .step = step});
+        if (!crew->step_told[step]) /* a coordinator may order the same again before that */
+            crew_push(crew, &(struct cluster_crew_event){.kind = CLUSTER_CREW_STEP, .step = step});
+        crew->step_told[step] = true;
     }
     pthread_mutex_unlock(&crew->lock);
 }
@@ -431,6 +433,8 @@ bool cluster_crew_poll(struct cluster_crew *crew, struct cluster_crew_event *eve
         *event = crew->event[crew->event_first];
         crew->event_first = (crew->event_first + 1) % CREW_EVENTS_MAX;
         crew->event_count--;
+        if (event->kind == CLUSTER_CREW_STEP)
+            crew->step_told[event->step] = false;
         if (event->kind == CLUSTER_CREW_LOW)
             crew->low[event->side].told = false;
         if (event->kind == CLUSTER_CREW_FAULT) { /* an earlier one may have come since */

@@ -15,8 +15,9 @@
 
 enum {
     CREW_SIDES = 2,
-    CREW_EVENTS_MAX = 64, /* each step of a job once, a failure, a fault, and a LOW of each side: far fewer */
-    CREW_FILE_OPS = 32,   /* reads and writes in flight of a worker: scans of two sides, surveys, output */
+    /* In the queue is each step once, a LOW of each side, a fault, and failures, each of a better rank. */
+    CREW_EVENTS_MAX = CLUSTER_STEP_COUNT + CREW_SIDES + 1 + BASE_RANK_CAUSE + 1,
+    CREW_FILE_OPS = 32, /* reads and writes in flight of a worker: scans of two sides, surveys, output */
     CREW_LISTEN_BACKLOG = 1024,
     CREW_STRANGERS_MAX = 4 * CREW_LISTEN_BACKLOG, /* turned away when a job begins: more come as they go */
     CREW_RING_GONE_MS = 20,                       /* the kernel lets go of a closed ring a little later, */
@@ -86,6 +87,7 @@ struct cluster_crew {
     /* shared */
     pthread_mutex_t lock;
     uint32_t reached[CLUSTER_STEP_COUNT];
+    bool step_told[CLUSTER_STEP_COUNT]; /* the control thread has not looked yet */
     bool failed;
     struct cluster_crew_event fault;            /* the earliest of the job, from the first on */
     bool faulty, fault_told;                    /* there is one; the control thread has not looked at it yet */

@@ -15,7 +15,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/crew/crew.h"
+#include "cluster/crew/internal.h"
 #include "net/open.h"
 
 enum { WORKERS = 2, LIMIT_SECONDS = 120 };
@@ -169,6 +169,19 @@ static void it_can_be_ended(void **state)
     /* close_crew, with the job still there */
 }
 
+/* A coordinator that repeats an order faster than the control thread looks at answers: it gets one for all. */
+static void a_step_is_told_once_until_somebody_looks(void **state)
+{
+    (void)state;
+    struct cluster_crew_event event;
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 200 * WORKERS; i++)
+            crew_reached(crew, CLUSTER_STEP_HALTED);
+        expect_step(CLUSTER_STEP_HALTED);
+        assert_false(cluster_crew_poll(crew, &event));
+    }
+}
+
 int main(void)
 {
     base_log_set_level(BASE_LOG_ERROR);
@@ -176,6 +189,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(jobs_fail_with_the_reason_until_there_is_an_engine, open_crew, close_crew),
         cmocka_unit_test_setup_teardown(it_tries_again_by_itself, open_crew, close_crew),
         cmocka_unit_test_setup_teardown(it_can_be_ended, open_crew, close_crew),
+        cmocka_unit_test_setup_teardown(a_step_is_told_once_until_somebody_looks, open_crew, close_crew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
