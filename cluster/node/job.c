@@ -453,6 +453,7 @@ void node_job_crew_event(struct node_job *job, const struct cluster_crew_event *
     } else if (event->kind == CLUSTER_CREW_FAULT) {
         struct cluster_message fault = {.kind = CLUSTER_MESSAGE_FAULT,
                                         .fault = {.side = event->side, .morsel = event->morsel, .error = event->error}};
+        fault.fault.error.status = base_status_as_failure(event->error.status);
         base_log_warn("job %" PRIu64 ": %s", job->id, event->error.text);
         node_job_say(job, &fault);
     } else if (event->kind == CLUSTER_CREW_LOW) {

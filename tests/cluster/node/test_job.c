@@ -45,6 +45,8 @@ static void hear(void *context, const struct cluster_message *message)
     }
     if (message->kind == CLUSTER_MESSAGE_FAILED)
         agent.heard[agent.count].error = message->failed.error;
+    if (message->kind == CLUSTER_MESSAGE_FAULT)
+        agent.heard[agent.count].error = message->fault.error;
     agent.count++;
 }
 
@@ -365,6 +367,22 @@ static void test_cause_while_aborting(void **state)
     run_good_job();
 }
 
+/* A message says only what the codec lets in: a status that is none of a failure becomes one. */
+static void test_fault_has_a_failure(void **state)
+{
+    (void)state;
+    const struct shuffle_settings settings = {0};
+    begin(&settings);
+    expect_step(CLUSTER_STEP_OPENED);
+    struct cluster_crew_event event = {.kind = CLUSTER_CREW_FAULT};
+    base_error_set(&event.error, BASE_BUSY, "f.csv: it is in use");
+    node_job_crew_event(&agent.job, &event);
+    assert_int_equal(agent.heard[agent.count - 1].kind, CLUSTER_MESSAGE_FAULT);
+    assert_true(base_status_is_failure(agent.heard[agent.count - 1].error.status));
+    release(true);
+    run_good_job();
+}
+
 /* Nobody waits for a look at sources that is not wanted any more. Some of these looks have ended by then, some have
  * not; the folder is a small one, because an abandoned look reads on. */
 static void test_look_abandoned(void **state)
@@ -401,6 +419,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_workers_cannot_open, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_engines_one_after_another, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_fault_has_a_failure, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_look_abandoned, open_agent, close_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
