@@ -35,8 +35,8 @@ static void resolve_free(struct node_resolve *resolve)
     free(resolve);
 }
 
-static enum base_status look_at_source(const struct cluster_source *source, struct shuffle_relation *relation,
-                                       struct base_error *error)
+static enum base_status look_at_source(const struct cluster_source *source, const char *side,
+                                       struct shuffle_relation *relation, struct base_error *error)
 {
     char *path = NULL;
     enum base_status status = shuffle_relation_parse(source->text, relation, &path, error);
@@ -46,7 +46,7 @@ static enum base_status look_at_source(const struct cluster_source *source, stru
         cluster_source_apply(source, relation);
         status = shuffle_relation_list(relation, path, error);
         if (status == BASE_OK && source->incomplete != CLUSTER_CHOICE_YES)
-            status = cluster_source_complete(path, relation, error);
+            status = cluster_source_complete(path, side, relation, error);
         if (status == BASE_OK)
             status = shuffle_relation_resolve_schema(relation, source->schema, error);
     }
@@ -64,7 +64,11 @@ static void *resolve_main(void *context)
     enum base_status status = asked->out ? shuffle_publish_check(asked->out, &resolve->error) : BASE_OK;
     resolve->found.relation_count = asked->source_count;
     for (uint32_t i = 0; i < asked->source_count && status == BASE_OK; i++)
-        status = look_at_source(&asked->source[i], &resolve->found.relation[i], &resolve->error);
+        status = look_at_source(&asked->source[i],
+                                asked->source_count < 2 ? ""
+                                : i == 0                ? "left-"
+                                                        : "right-",
+                                &resolve->found.relation[i], &resolve->error);
     const int wake_fd = resolve->wake_fd;
     if (atomic_exchange(&resolve->state, RESOLVE_ENDED) == RESOLVE_ABANDONED) {
         resolve_free(resolve);

@@ -12,12 +12,12 @@
 
 enum { MARKER_BYTES_MAX = 4 << 20 };
 #define MARKER_NAME "_SUCCESS.json"
-#define ADVICE                                                                                                         \
-    "run the job again that wrote it, or read what is there with --incomplete=yes (of a join: --left-incomplete=yes)"
+#define ADVICE "run the job again that wrote it, or read what is there with --%sincomplete=yes" /* folder->side */
 
 /* One folder's files are neighbours in a relation. */
 struct folder {
     const char *path;
+    const char *side;                /* begins its options' names */
     const struct shuffle_file *file; /* those that the source takes */
     uint32_t file_count;
     uint32_t parts_taken;
@@ -33,7 +33,7 @@ static const char *base_name(const char *path)
     return !slash ? path : slash + 1;
 }
 
-/* part-00012.csv: what shuffle_publish_part_path makes. */
+/* part-00012.csv, as shuffle/output/publish.c names parts. */
 static bool is_part(const char *name)
 {
     if (strncmp(name, "part-", 5) != 0)
@@ -106,7 +106,8 @@ static enum base_status parse_marker(const struct folder *folder, json_int_t *pa
         json_t *object = json_loadb(text, count, JSON_REJECT_DUPLICATES, NULL);
         if (!object || json_unpack(object, "{s:I, s:I, s:I}", "parts", parts, "bytes", bytes, "rows", rows) != 0 ||
             *parts < 0 || *bytes < 0 || *rows < 0)
-            status = base_error_set(error, BASE_IO, "%s is damaged, or of another program: " ADVICE, path);
+            status =
+                base_error_set(error, BASE_IO, "%s is damaged, or of another program: " ADVICE, path, folder->side);
         json_decref(object);
         free(text);
     }
@@ -140,7 +141,7 @@ static enum base_status source_compare(const struct folder *folder, json_int_t p
                        "the result %s is not complete: it has %u of the %lld parts that its " MARKER_NAME
                        " counts%s%s; " ADVICE,
                        folder->path, folder->parts_taken, (long long)parts, missing ? ", and lacks " : "",
-                       missing ? base_name(missing) : "");
+                       missing ? base_name(missing) : "", folder->side);
         free(missing);
         return BASE_IO;
     }
@@ -153,7 +154,7 @@ static enum base_status source_compare(const struct folder *folder, json_int_t p
         return base_error_set(error, BASE_IO,
                               "the result %s was changed: its parts have %" PRIu64 " bytes, but its " MARKER_NAME
                               " counts %lld; " ADVICE,
-                              folder->path, folder->bytes_taken, (long long)bytes);
+                              folder->path, folder->bytes_taken, (long long)bytes, folder->side);
     return BASE_OK;
 }
 
@@ -170,9 +171,10 @@ static enum base_status check_folder(struct folder *folder, uint64_t *rows, bool
         return BASE_OK;
     }
     if (!folder->marked)
-        return base_error_set(
-            error, BASE_IO,
-            "the result %s is not complete: it has no " MARKER_NAME ", which a job writes last; " ADVICE, folder->path);
+        return base_error_set(error, BASE_IO,
+                              "the result %s is not complete: it has no " MARKER_NAME
+                              ", which a job writes last; " ADVICE,
+                              folder->path, folder->side);
     json_int_t parts, bytes, counted;
     status = parse_marker(folder, &parts, &bytes, &counted, error);
     if (status == BASE_OK)
@@ -183,9 +185,9 @@ static enum base_status check_folder(struct folder *folder, uint64_t *rows, bool
 }
 
 /* A folder without any part in it: is it a result all the same? */
-static enum base_status check_bare(const char *path, struct base_error *error)
+static enum base_status check_bare(const char *path, const char *side, struct base_error *error)
 {
-    struct folder folder = {.path = path};
+    struct folder folder = {.path = path, .side = side};
     uint64_t rows = 0;
     bool known = false;
     return check_folder(&folder, &rows, &known, error);
@@ -207,7 +209,8 @@ static uint32_t folder_files(const struct shuffle_relation *relation, uint32_t f
     return count;
 }
 
-enum base_status cluster_source_complete(const char *path, struct shuffle_relation *relation, struct base_error *error)
+enum base_status cluster_source_complete(const char *path, const char *side, struct shuffle_relation *relation,
+                                         struct base_error *error)
 {
     relation->rows_known = false;
     relation->rows = 0;
@@ -216,12 +219,12 @@ enum base_status cluster_source_complete(const char *path, struct shuffle_relati
     bool known = true;
     uint64_t rows = 0;
     for (uint32_t i = 0; i < relation->bare_count; i++) {
-        const enum base_status status = check_bare(relation->bare[i], error);
+        const enum base_status status = check_bare(relation->bare[i], side, error);
         if (status != BASE_OK)
             return status;
     }
     for (uint32_t i = 0; i < relation->file_count;) {
-        struct folder folder = {.file = &relation->file[i]};
+        struct folder folder = {.side = side, .file = &relation->file[i]};
         char *folder_path;
         folder.file_count = folder_files(relation, i, &folder_path);
         folder.path = folder_path;
