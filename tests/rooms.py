@@ -5,7 +5,7 @@ The table of rooms in docs/architecture.md is the order, from the ground up. A f
 it in the table: `includes` looks at #include lines, at the number of files in a room, at headers that are a room's own
 (internal.h), and at the folders of the tests, which mirror the rooms; `calls` looks at the symbols of the objects in
 BUILD, since a function can be defined above where it is declared, and finds circles: sources that call each other are
-one module with one internal header. Prints a line for each offence; exits with 1 when there is one."""
+one module with one internal header; functions that only their own source uses are static. Prints a line for each offence; exits with 1 when there is one."""
 
 import json
 import os
@@ -118,8 +118,34 @@ def circles(arrows):
                 yield f"{name} and {others[0]} call each other in a circle, and {name} includes no internal.h of its room"
 
 
+def words_below(folder):
+    """Words in the sources of tests and benchmarks: what they mention they may use."""
+    words = set()
+    for name in below(folder, r".*\.(c|h|txt)"):
+        with open(name, encoding="utf-8") as file:
+            words.update(re.findall(r"\w+", file.read()))
+    return words
+
+
+def own(files, functions, used):
+    """Functions that only their own source needs are static, and those that nobody needs are not there. The bodies of
+    lists and tables are macros, so what objects ask for counts as well as words in other sources and in tests."""
+    mentioned = words_below("tests") | words_below("bench") | {"main"}
+    elsewhere = {}
+    for name in files:
+        if name.endswith(".c"):
+            with open(name, encoding="utf-8") as file:
+                for word in set(re.findall(r"\w+", file.read())):
+                    elsewhere.setdefault(word, set()).add(name)
+    for symbol, name in sorted(functions.items()):
+        if symbol in mentioned or "__" in symbol or any(symbol in used[other] for other in used if other != name):
+            continue
+        if not elsewhere.get(symbol, set()) - {name} and symbol in elsewhere:
+            yield f"{name} defines {symbol} for itself alone: make it static, or remove it"
+
+
 def calls(rooms, files, build):
-    defined, used, arrows = {}, {}, {}
+    defined, used, arrows, functions = {}, {}, {}, {}
     for name, path in objects(build, set(files)):
         for line in subprocess.check_output(["nm", path], text=True).splitlines():
             words = line.split()
@@ -127,6 +153,8 @@ def calls(rooms, files, build):
                 used.setdefault(name, set()).add(words[-1])
             elif words[-2] in "TDRBC":
                 defined[words[-1]] = name
+                if words[-2] == "T":
+                    functions[words[-1]] = name
     if len(used) < 50:
         yield f"{build} has only {len(used)} objects: build it first"
     for name in sorted(used):
@@ -138,6 +166,7 @@ def calls(rooms, files, build):
             if defined[symbol] != name:
                 arrows.setdefault(name, set()).add(defined[symbol])
     yield from circles(arrows)
+    yield from own(files, functions, used)
 
 
 def main(arguments):

@@ -13,12 +13,6 @@ const struct base_measure *cluster_measure(uint32_t index)
 }
 
 /* The struct is an array of uint64_t: every field of it comes from the list. */
-uint64_t cluster_measure_get(const struct cluster_measures *measures, uint32_t index)
-{
-    BASE_ASSERT(index < CLUSTER_MEASURES);
-    return ((const uint64_t *)measures)[index];
-}
-
 void cluster_measure_set(struct cluster_measures *measures, uint32_t index, uint64_t value)
 {
     BASE_ASSERT(index < CLUSTER_MEASURES);

@@ -36,7 +36,6 @@ enum { CLUSTER_MEASURES = sizeof(struct cluster_measures) / sizeof(uint64_t) };
 
 /* Number `index` of the list, in the order of the struct. */
 const struct base_measure *cluster_measure(uint32_t index);
-uint64_t cluster_measure_get(const struct cluster_measures *measures, uint32_t index);
 void cluster_measure_set(struct cluster_measures *measures, uint32_t index, uint64_t value);
 
 /* Adds a worker's share to its node's. */

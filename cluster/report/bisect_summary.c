@@ -70,7 +70,7 @@ static double bits_per_second(uint64_t bytes, uint64_t ns)
     return ns ? (double)bytes * 8e9 / (double)ns : 0;
 }
 
-double bisect_rate_flow(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t flow)
+static double rate_flow(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t flow)
 {
     return bits_per_second(measurement->flow_bytes[flow], run->schedule.duration_ns);
 }
@@ -227,7 +227,7 @@ static void take_measurement(struct bisect_summary *summary, const struct cluste
     case CLUSTER_BISECT_ROUND:
         for (uint32_t i = 0; i < told->flow_count; i++) {
             double *best = &matrix[(size_t)told->flow[i].from * summary->nodes + told->flow[i].to];
-            *best = fmax(*best, bisect_rate_flow(run, told, i));
+            *best = fmax(*best, rate_flow(run, told, i));
         }
         break;
     case CLUSTER_BISECT_ALL_TO_ALL:

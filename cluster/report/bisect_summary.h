@@ -68,7 +68,6 @@ double bisect_rate_worst(const struct bisect_run *run, const struct cluster_meas
 /* What a node sends, or receives, of it. */
 double bisect_rate_node(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t node,
                         bool sending);
-double bisect_rate_flow(const struct bisect_run *run, const struct cluster_measurement *measurement, uint32_t flow);
 /* From one node to another: alone, or as the rounds had it where pairs alone were left out. */
 double bisect_pair_rate(const struct bisect_summary *summary, uint32_t from, uint32_t to);
 /* Of all workers, user and system. */

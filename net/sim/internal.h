@@ -207,8 +207,6 @@ void net_sim_shutdown(struct net_socket *base);
 void net_sim_socket_close(struct net_socket *base, bool abort);
 /* Something changed at the other end or in the pipes: goes on with what waited for it. */
 void net_sim_socket_nudge(struct sim_socket *socket);
-/* A connection may wait. */
-void net_sim_accept_nudge(struct sim_socket *listener);
 /* A chunk came free. */
 void net_sim_starved_nudge(struct sim_engine *engine);
 /* Ends a connection that was accepted, but not reported. */

@@ -77,6 +77,15 @@ static void sim_socket_attach(struct sim_socket *socket, struct sim_link *link, 
 
 /* ---- listening ---- */
 
+static void accept_step(struct sim_due *due);
+
+/* A connection may wait. */
+static void accept_nudge(struct sim_socket *listener)
+{
+    if (listener->accepting && !listener->closing && !TAILQ_EMPTY(&listener->listener->backlog))
+        net_sim_schedule(world_of(listener), &listener->receive, accept_step);
+}
+
 static void accept_step(struct sim_due *due)
 {
     struct sim_socket *listener = SIM_OWNER(due, struct sim_socket, receive);
@@ -95,7 +104,7 @@ static void accept_step(struct sim_due *due)
     } else {
         net_sim_link_leave(link, 1, false); /* as the real engines: accepted, then dropped */
     }
-    net_sim_accept_nudge(listener);
+    accept_nudge(listener);
 }
 
 void net_sim_accepted_drop(struct sim_socket *socket)
@@ -104,12 +113,6 @@ void net_sim_accepted_drop(struct sim_socket *socket)
     LIST_REMOVE(socket, in_engine);
     engine_of(socket)->sockets_open--;
     free(socket);
-}
-
-void net_sim_accept_nudge(struct sim_socket *listener)
-{
-    if (listener->accepting && !listener->closing && !TAILQ_EMPTY(&listener->listener->backlog))
-        net_sim_schedule(world_of(listener), &listener->receive, accept_step);
 }
 
 static enum base_status adopt_end(struct sim_engine *engine, struct sim_link *link, uint32_t side, void *context,
@@ -164,7 +167,7 @@ enum base_status net_sim_accept(struct net_socket *base, struct base_error *erro
         return base_error_set(error, BASE_INVALID, "accepting on a socket that does not listen");
     BASE_ASSERT(!listener->accepting && !listener->closing);
     listener->accepting = true;
-    net_sim_accept_nudge(listener);
+    accept_nudge(listener);
     return BASE_OK;
 }
 
@@ -212,7 +215,7 @@ static void connect_step(struct sim_due *due)
     listener->backlog_count++;
     socket->connect_done = true;
     struct sim_socket *adopter;
-    LIST_FOREACH(adopter, &listener->adopters, adopter) net_sim_accept_nudge(adopter);
+    LIST_FOREACH(adopter, &listener->adopters, adopter) accept_nudge(adopter);
     net_sim_schedule(world, due, connect_step);
 }
 

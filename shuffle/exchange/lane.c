@@ -63,29 +63,6 @@ enum base_status shuffle_lane_own_frame(struct shuffle_exchange *exchange, uint3
     return status;
 }
 
-enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
-                                   struct base_error *error)
-{
-    BASE_ASSERT(destination < exchange->workers && destination != exchange->worker && !exchange->finished);
-    struct shuffle_lane *lane = &exchange->lane[destination];
-    struct shuffle_lane_state *state = &exchange->state[destination];
-    if (state->open) {
-        const uintptr_t end =
-            (uintptr_t)(state->open->wire + SHUFFLE_FRAME_HEADER_BYTES) + state->open->payload_bytes_max;
-        if (end - lane->at >= bytes)
-            return BASE_OK;
-        if (lane->at == end - state->open->payload_bytes_max)
-            shuffle_lane_drop_open(exchange, destination); /* an empty frame, and a row that is larger */
-        else
-            shuffle_lane_seal(exchange, destination);
-    }
-    struct shuffle_frame *frame = NULL;
-    const enum base_status status = lane_take_frame(exchange, destination, bytes, &frame, error);
-    if (status == BASE_OK)
-        lane_open_frame(exchange, destination, frame);
-    return status;
-}
-
 static void lane_send(struct shuffle_exchange *exchange, struct shuffle_frame *frame,
                       struct shuffle_frame_header header)
 {
@@ -108,7 +85,8 @@ static void lane_send(struct shuffle_exchange *exchange, struct shuffle_frame *f
     shuffle_mesh_send(exchange->config.mesh, frame);
 }
 
-void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination)
+/* Hands the open frame to the mesh if it holds rows. */
+static void lane_seal(struct shuffle_exchange *exchange, uint32_t destination)
 {
     struct shuffle_lane *lane = &exchange->lane[destination];
     struct shuffle_lane_state *state = &exchange->state[destination];
@@ -126,6 +104,29 @@ void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination)
     exchange->counters.rows_out += rows;
     lane_close_frame(lane);
     lane_send(exchange, frame, (struct shuffle_frame_header){.kind = SHUFFLE_FRAME_DATA, .bytes = bytes, .rows = rows});
+}
+
+enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
+                                   struct base_error *error)
+{
+    BASE_ASSERT(destination < exchange->workers && destination != exchange->worker && !exchange->finished);
+    struct shuffle_lane *lane = &exchange->lane[destination];
+    struct shuffle_lane_state *state = &exchange->state[destination];
+    if (state->open) {
+        const uintptr_t end =
+            (uintptr_t)(state->open->wire + SHUFFLE_FRAME_HEADER_BYTES) + state->open->payload_bytes_max;
+        if (end - lane->at >= bytes)
+            return BASE_OK;
+        if (lane->at == end - state->open->payload_bytes_max)
+            shuffle_lane_drop_open(exchange, destination); /* an empty frame, and a row that is larger */
+        else
+            lane_seal(exchange, destination);
+    }
+    struct shuffle_frame *frame = NULL;
+    const enum base_status status = lane_take_frame(exchange, destination, bytes, &frame, error);
+    if (status == BASE_OK)
+        lane_open_frame(exchange, destination, frame);
+    return status;
 }
 
 void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
@@ -155,7 +156,7 @@ void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination)
 void shuffle_lanes_seal(struct shuffle_exchange *exchange)
 {
     for (uint32_t i = 1; i < exchange->workers; i++)
-        shuffle_lane_seal(exchange, (exchange->worker + i) % exchange->workers);
+        lane_seal(exchange, (exchange->worker + i) % exchange->workers);
 }
 
 void shuffle_lane_drop_open(struct shuffle_exchange *exchange, uint32_t destination)

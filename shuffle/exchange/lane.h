@@ -8,11 +8,9 @@
  * is free until one comes home. BASE_NO_MEMORY: none will ever be. */
 enum base_status shuffle_lane_room(struct shuffle_exchange *exchange, uint32_t destination, uint32_t bytes,
                                    struct base_error *error);
-/* Hands the open frame to the mesh if it holds rows. */
-void shuffle_lane_seal(struct shuffle_exchange *exchange, uint32_t destination);
 /* Hands the END frame to the mesh; the lane is sealed. */
 void shuffle_lane_end(struct shuffle_exchange *exchange, uint32_t destination);
-/* Seals all lanes, beginning after this worker. */
+/* Seals all lanes, beginning after this worker: hands open frames that hold rows to the mesh. */
 void shuffle_lanes_seal(struct shuffle_exchange *exchange);
 /* Gives the open frame, empty or not, back. */
 void shuffle_lane_drop_open(struct shuffle_exchange *exchange, uint32_t destination);

@@ -86,13 +86,6 @@ char *shuffle_publish_attempt_path(const char *directory, const char *name, uint
     return format_path(directory, file);
 }
 
-char *shuffle_publish_part_path(const char *directory, uint32_t worker, const char *extension)
-{
-    char file[FILE_NAME_BYTES];
-    part_name(worker, extension, file);
-    return format_path(directory, file);
-}
-
 /* Cuts a path into the directory that holds it and its last name, both malloc'ed, without slashes at the end: the
  * kernel would follow a link whose name ends in one. */
 static enum base_status split_path(const char *path, char **parent, char **base, struct base_error *error)

@@ -40,9 +40,8 @@ void shuffle_publish_sweep(const char *directory, const char *state, uint64_t as
                            uint64_t live_count);
 /* Makes DIR, or finds it made by another node of the same job. */
 enum base_status shuffle_publish_begin(const struct shuffle_publication *publication, struct base_error *error);
-/* malloc'ed paths; the caller frees. NULL when out of memory. */
+/* malloc'ed; the caller frees. NULL when out of memory. */
 char *shuffle_publish_attempt_path(const char *directory, const char *name, uint32_t worker, const char *extension);
-char *shuffle_publish_part_path(const char *directory, uint32_t worker, const char *extension);
 /* Makes a file that did not exist, to write to, in a directory that belongs to whom the file belongs to. */
 enum base_status shuffle_publish_create(const char *path, int *fd, struct base_error *error);
 /* Makes everything but the parts' content durable, and writes the text of _SUCCESS.json. May be repeated. */

@@ -102,14 +102,11 @@ static enum base_status add_file(struct shuffle_relation *relation, const char *
     return BASE_OK;
 }
 
-bool shuffle_relation_is_data_name(const char *name)
-{
-    return name[0] != '.' && name[0] != '_' && !has_suffix(name, ".schema");
-}
-
+/* Is a file of this name in a folder data: neither hidden, nor one that begins with '_', nor a schema beside data? */
 static int is_data(const struct dirent *entry)
 {
-    return shuffle_relation_is_data_name(entry->d_name);
+    const char *name = entry->d_name;
+    return name[0] != '.' && name[0] != '_' && !has_suffix(name, ".schema");
 }
 
 static int by_name(const struct dirent **a, const struct dirent **b)

@@ -64,8 +64,6 @@ enum base_status shuffle_relation_parse(const char *text, struct shuffle_relatio
 
 /* Sets format and delimiter as the path's suffix says, if it says something. */
 void shuffle_relation_format_by_suffix(struct shuffle_relation *relation, const char *path);
-/* Is a file of this name in a folder data: neither hidden, nor one that begins with '_', nor a schema beside data? */
-bool shuffle_relation_is_data_name(const char *name);
 
 /* Expands PATH (a file, a glob, or a folder: the data in it and in its subfolders; shuffle/source/listing.c has the
  * order) into relation->file with size and time. Looks at this machine's disk. BASE_NOT_FOUND, BASE_DENIED... with path
