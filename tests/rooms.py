@@ -5,7 +5,8 @@ The table of rooms in docs/architecture.md is the order, from the ground up. A f
 it in the table: `includes` looks at #include lines, at the number of files in a room, at headers that are a room's own
 (internal.h), and at the folders of the tests, which mirror the rooms; `calls` looks at the symbols of the objects in
 BUILD, since a function can be defined above where it is declared, and finds circles: sources that call each other are
-one module with one internal header; functions that only their own source uses are static. Prints a line for each offence; exits with 1 when there is one."""
+one module with one internal header; functions that only their own source uses are static. Prints a line for each
+offence; exits with 1 when there is one."""
 
 import json
 import os

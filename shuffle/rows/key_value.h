@@ -1,4 +1,4 @@
-/* Key values in normal form: what hashing and comparing agree on. Internal to shuffle/key_*.c. */
+/* Key values in normal form: what hashing and comparing agree on. Internal to shuffle/rows/key_*.c. */
 #ifndef MILLRACE_SHUFFLE_ROWS_KEY_VALUE_H
 #define MILLRACE_SHUFFLE_ROWS_KEY_VALUE_H
 
