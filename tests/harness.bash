@@ -67,16 +67,19 @@ skip()
     count 0 0 1
 }
 
-# build PRESET [TARGET...]: configures and builds into build/PRESET.
+# build PRESET [TARGET...]: configures and builds into build/PRESET; suites of other lanes that want it, too, wait.
 build()
 {
-    local preset=$1
+    local preset=$1 lock
     shift
+    exec {lock}>"build/test-logs/build-$preset.lock"
+    flock "$lock"
     cmake --preset "$preset" >"build/test-logs/configure-$preset.log" 2>&1 || {
         cat "build/test-logs/configure-$preset.log"
         return 1
     }
-    cmake --build --preset "$preset" -j "$(nproc)" ${1:+--target "$@"}
+    cmake --build --preset "$preset" -j "$(nproc)" ${1:+--target "$@"} {lock}>&-
+    exec {lock}>&-
 }
 
 # find_python MODULES: prints the first that has the modules (words joined by commas). The system's comes first: the

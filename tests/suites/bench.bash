@@ -2,6 +2,7 @@
 # about: every measurement runs, small, and prints what its readers count on; no number is judged
 # groups: default full
 # limit: 900
+# lane: alone
 build release millrace millraced bench_micro bench_join_kernel
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)

@@ -2,6 +2,7 @@
 # about: everything that bisect must find on links of known rates, iperf3 beside it, and its figures
 # groups: full
 # limit: 5400
+# lane: alone
 build release millrace millraced
 if [ "$(id -u)" -ne 0 ] || ! unshare --net true 2>/dev/null; then
     skip "measuring links of known rates: it needs root"

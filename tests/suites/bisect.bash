@@ -2,6 +2,7 @@
 # about: the network's measurement on links of known rates: equal ones, a killed node, two engines, what is interrupted
 # groups: default full
 # limit: 1200
+# lane: alone
 build release millrace millraced
 if [ "$(id -u)" -ne 0 ] || ! unshare --net true 2>/dev/null; then
     skip "measuring links of known rates: it needs root"

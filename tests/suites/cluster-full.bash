@@ -2,6 +2,7 @@
 # about: every shape of a cluster with every size of frames, rings and morsels; the cluster tests under sanitizers
 # groups: full
 # limit: 21600
+# lane: waits
 python=$(find_python sqlite3,xxhash)
 build release millrace millraced
 check "the whole matrix" "$python" tests/cluster/acceptance.py --bin build/release/bin --full

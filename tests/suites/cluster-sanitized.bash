@@ -2,6 +2,7 @@
 # about: the part of the cluster tests that reaches most of the daemons' code, under the sanitizers (all of it: cluster-full)
 # groups: default full
 # limit: 1800
+# lane: waits
 python=$(find_python sqlite3,xxhash)
 build asan millrace millraced
 check "under the address and undefined-behaviour sanitizers" "$python" tests/cluster/acceptance.py \

@@ -2,6 +2,7 @@
 # about: clusters on six hosts over ssh, killed at every step; systemd units; Slurm allocations
 # groups: full
 # limit: 4800
+# lane: waits
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)

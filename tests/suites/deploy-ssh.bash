@@ -2,6 +2,7 @@
 # about: clusters on other hosts over ssh: three namespaces with an sshd each
 # groups: default full
 # limit: 1200
+# lane: waits
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 WORK=$(mktemp -d)

@@ -2,6 +2,7 @@
 # about: clusters on one machine, the quick start, and that neither leaves anything behind
 # groups: default full
 # limit: 1800
+# lane: waits
 build release millrace millraced
 export MILLRACE_BIN=$PWD/build/release/bin
 
