@@ -104,8 +104,8 @@ ALWAYS_INLINE uint64_t chain_walk(struct probe *probe, unsigned kind, uint64_t l
         link = base_load_u64(entry);
         if (!keys_equal(probe, kind, build_row, probe_row))
             continue;
-        if (kind & PROBE_NEW && link & JOIN_LINK_MATCHED)
-            return 0;
+        /* Entries of a key are marked in the order of their chain: after one that was not there is none that is. */
+        BASE_ASSERT_SLOW(!(kind & PROBE_NEW) || !(link & JOIN_LINK_MATCHED));
         pair_put(probe, build_row, probe_row);
         entry_mark(kind, entry);
     }

@@ -48,6 +48,7 @@ static struct cluster_report make_report(uint32_t nodes)
             link_bytes[i * nodes + k] = i == k ? 0 : 1024 * (i * nodes + k + 1);
     }
     return (struct cluster_report){.kind = CLUSTER_KIND_JOIN,
+                                   .type = JOIN_TYPE_FULL,
                                    .build_side = 1,
                                    .sum = {.bytes_sent = 1 << 30,
                                            .bytes_received = 1 << 30,
@@ -117,6 +118,7 @@ static void json_of_a_success(void **state)
     assert_string_equal(text_of(object, "checksum"), "fedcba9876543210");
     assert_string_equal(text_of(object, "out"), "/out");
     assert_string_equal(text_of(object, "build_side"), "right");
+    assert_string_equal(text_of(object, "join_type"), "full");
     assert_string_equal(text_of(object, "limit"), "kernel CPU");
     assert_string_equal(text_of(object, "engine"), "uring");
     assert_float_equal(json_real_value(json_object_get(object, "exchange_seconds")), 0.5, 0);
