@@ -245,16 +245,18 @@ void join_task_survey(struct join_task *task)
             shuffle_pass_start(task->survey[side]);
 }
 
-/* NOT IN: what all workers saw of the right side decides about the whole left one. A NULL there leaves nothing of it;
- * no row at all leaves everything, rows with a NULL key too; else these go. */
-static void task_choose_null_aware(struct join_task *task)
+/* What all workers saw of the build side may decide about the whole probe side. Without a row there no probe row has a
+ * partner. For NOT IN a NULL there leaves nothing; no row at all leaves everything, rows with a NULL key too; else
+ * these go. */
+static void task_drop(struct join_task *task)
 {
+    const struct join_plan *plan = task->config.plan;
     const uint16_t saw = shuffle_exchange_notes(task->exchange[0]);
-    const bool nullable = task->config.plan->side[0].key_nullable;
-    const enum shuffle_null_keys unmatched =
-        saw & SHUFFLE_FRAME_SAW_ROWS ? SHUFFLE_NULL_KEYS_DROP : SHUFFLE_NULL_KEYS_ASIDE;
-    shuffle_pass_choose(task->pass[1], nullable ? unmatched : SHUFFLE_NULL_KEYS_TRAVEL,
-                        !(saw & SHUFFLE_FRAME_SAW_NULL_KEYS));
+    const bool rows = saw & SHUFFLE_FRAME_SAW_ROWS, nulls = saw & SHUFFLE_FRAME_SAW_NULL_KEYS;
+    if (plan->null_aware ? nulls : !rows && !join_type_keeps(plan->type, join_plan_pass_side(plan, 1)))
+        shuffle_pass_drop(task->pass[1], true);
+    else if (plan->null_aware && rows)
+        shuffle_pass_drop(task->pass[1], false);
 }
 
 void join_task_start(struct join_task *task, uint32_t pass)
@@ -265,8 +267,8 @@ void join_task_start(struct join_task *task, uint32_t pass)
     base_state_enter(&task->base.state, pass == 0 ? TASK_PASS_0 : TASK_PASS_1);
     if (pass == 0)
         task->scan_begin_ns = net_engine_now_ns(task->base.config.engine);
-    else if (task->config.plan->null_aware)
-        task_choose_null_aware(task);
+    else
+        task_drop(task);
     shuffle_pass_start(task->pass[pass]);
 }
 

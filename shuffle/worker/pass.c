@@ -70,11 +70,12 @@ enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, str
     return BASE_OK;
 }
 
-void shuffle_pass_choose(struct shuffle_pass *pass, enum shuffle_null_keys null_keys, bool wanted)
+void shuffle_pass_drop(struct shuffle_pass *pass, bool all)
 {
-    BASE_ASSERT(pass->state.now == PASS_WAITING && (null_keys != SHUFFLE_NULL_KEYS_ASIDE || pass->aside));
-    pass->config.null_keys = null_keys;
-    pass->unwanted = !wanted;
+    BASE_ASSERT(pass->state.now == PASS_WAITING && pass->config.exchange);
+    if (pass->config.null_keys == SHUFFLE_NULL_KEYS_ASIDE)
+        pass->config.null_keys = SHUFFLE_NULL_KEYS_DROP;
+    pass->unwanted = all;
 }
 
 void shuffle_pass_start(struct shuffle_pass *pass)

@@ -41,9 +41,9 @@ struct shuffle_pass_config {
 
 enum base_status shuffle_pass_open(const struct shuffle_pass_config *config, struct shuffle_pass **pass,
                                    struct base_error *error);
-/* Before the start, for what only the pass before has shown: another rule for NULL keys (ASIDE only if a sink for them
- * was configured), and whether any row is wanted at all. Dropped rows are scanned, so that bad ones are found. */
-void shuffle_pass_choose(struct shuffle_pass *pass, enum shuffle_null_keys null_keys, bool wanted);
+/* Before the start, for what only the pass before has shown: rows that would be set aside are dropped, or all rows.
+ * Dropped rows are scanned, so that bad ones are found. */
+void shuffle_pass_drop(struct shuffle_pass *pass, bool all);
 /* Starts taking morsels. */
 void shuffle_pass_start(struct shuffle_pass *pass);
 /* One bounded slice of at most batches_max batches. *worked is set true when something moved. An error ends the pass,

@@ -159,6 +159,9 @@ def one_key(cluster):
         for kind, wanted in (("full", 2000), ("left", 2000 if left == small else 0), ("anti", 2000 if left == small else 0)):
             report = cluster.job("join", "--left", left, "--right", right, "--on", "key=key", "--type", kind)
             expect_equal((report["rows"], report["rows_unmatched"]), (wanted, wanted), "rows of a %s join" % kind)
+    for kind in ("inner", "semi"):  # nothing is built: nothing has to move
+        report = cluster.job("join", "--left", small, "--right", "gen:rows=0,row=16", "--on", "key=key", "--type", kind)
+        expect_equal((report["rows"], report["rows_dropped"], report["bytes_sent"]), (0, 2000, 0), "an empty build side")
 
 
 def null_on_one_node(cluster):
