@@ -1,6 +1,7 @@
 /* What only real sockets, real time and real threads can show. */
 #include <dirent.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,7 +63,7 @@ static void connect_gives_up_at_its_deadline(void **state)
     }
     uint64_t took_ns = base_clock_now_ns() - begin_ns;
     assert_true(late >= 3);
-    assert_true(took_ns > 90 * BASE_NS_PER_MS && took_ns < 5 * BASE_NS_PER_S);
+    assert_true(took_ns >= 100 * BASE_NS_PER_MS); /* how much longer is the machine's business */
     bench_close(bench);
     close(fd);
 }
@@ -88,8 +89,7 @@ static void deadlines_end_a_blocking_poll(void **state)
         assert_int_equal(net_engine_poll(client->engine, &event, 1, NET_WAIT_FOREVER), 1);
         assert_int_equal(event.kind, NET_EVENT_CONNECTED);
         assert_int_equal(event.status, BASE_TIMEOUT);
-        uint64_t took_ns = base_clock_now_ns() - begin_ns;
-        assert_true(took_ns >= timeout_ns && took_ns < 10 * BASE_NS_PER_S);
+        assert_true(base_clock_now_ns() - begin_ns >= timeout_ns);
         client->connected = true;
     }
     bench_close(bench);
@@ -102,26 +102,28 @@ static void idle_polls_block(void **state)
     struct net_event events[4];
     struct bench *bench = bench_open(*state, &config);
     struct net_engine *engine = bench->engines[BENCH_SERVER];
-    uint64_t user_ns, system_ns, user_after_ns, system_after_ns;
+    struct rusage before, after;
 
     bench_pump(bench);
     assert_int_equal(net_engine_poll(engine, events, 4, 0), 0);
-    base_clock_thread_cpu_ns(&user_ns, &system_ns);
-    uint64_t begin_ns = base_clock_now_ns(), enters = net_engine_counters(engine)->enters;
+    const struct net_counters counted = *net_engine_counters(engine);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &before), 0);
+    uint64_t begin_ns = base_clock_now_ns();
     assert_int_equal(net_engine_poll(engine, events, 4, 50 * BASE_NS_PER_MS), 0);
     uint64_t took_ns = base_clock_now_ns() - begin_ns;
-    base_clock_thread_cpu_ns(&user_after_ns, &system_after_ns);
-    assert_true(took_ns >= 50 * BASE_NS_PER_MS); /* how much longer is the machine's business */
-    assert_true(user_after_ns + system_after_ns - user_ns - system_ns < 20 * BASE_NS_PER_MS);
-    assert_true(net_engine_counters(engine)->enters - enters <= 2);
-    assert_true(net_engine_counters(engine)->waits > 0);
-    assert_true(net_engine_counters(engine)->wait_ns >= 45 * BASE_NS_PER_MS);
+    assert_int_equal(getrusage(RUSAGE_THREAD, &after), 0);
+    assert_true(took_ns >= 50 * BASE_NS_PER_MS);
+    assert_true(after.ru_nvcsw > before.ru_nvcsw); /* the thread gave the core away, in one call or two: no spinning */
+    assert_in_range(net_engine_counters(engine)->enters - counted.enters, 1, 2);
+    assert_true(net_engine_counters(engine)->waits > counted.waits);
+    assert_true(net_engine_counters(engine)->wait_ns > counted.wait_ns);
     bench_close(bench);
 }
 
 struct waker {
     struct net_engine *engine;
-    _Atomic uint32_t asked, answered;
+    _Atomic uint32_t asked;
+    sem_t answered;
     uint32_t payload; /* plain memory, published by the wake */
 };
 
@@ -133,8 +135,8 @@ static void *waker_run(void *argument)
         waker->payload = round * 7;
         atomic_store(&waker->asked, round);
         net_engine_wake(waker->engine);
-        while (atomic_load(&waker->answered) != round)
-            usleep(1);
+        while (sem_wait(&waker->answered) != 0)
+            ;
     }
     return NULL;
 }
@@ -148,6 +150,7 @@ static void woken_from_another_thread(void **state)
     struct bench *bench = bench_open(*state, &config);
     struct waker waker = {.engine = bench->engines[BENCH_CLIENT]};
 
+    assert_int_equal(sem_init(&waker.answered, 0, 0), 0);
     assert_int_equal(pthread_create(&thread, NULL, waker_run, &waker), 0);
     for (uint32_t round = 1; round <= 2000; round++) {
         while (atomic_load(&waker.asked) < round) {
@@ -155,9 +158,10 @@ static void woken_from_another_thread(void **state)
             assert_int_equal(events[0].kind, NET_EVENT_WOKEN);
         }
         assert_int_equal(waker.payload, round * 7);
-        atomic_store(&waker.answered, round);
+        assert_int_equal(sem_post(&waker.answered), 0);
     }
     assert_int_equal(pthread_join(thread, NULL), 0);
+    sem_destroy(&waker.answered);
     bench_close(bench);
 }
 

@@ -19,6 +19,9 @@
 
 #define AWAIT_NS (60 * BASE_NS_PER_S)
 
+/* The wait after a probe doubles from 200 ms on: three of them take longer than CLUSTER_PATH_SILENCE_MS. */
+enum { PROBES_ANSWERED = 3 };
+
 struct path {
     int sender, receiver, listener;
     struct net_address listening;
@@ -135,11 +138,12 @@ static void test_cut(void **state)
     cluster_path_watch_close(watch);
 }
 
-/* The connection of somebody else is nobody's business. */
+/* The connection of somebody else is nobody's business: who looks at a broken path calls it broken, who looks at
+ * another for as long does not. */
 static void test_strangers(void **state)
 {
     (void)state;
-    struct cluster_path_watch *watch = open_watch();
+    struct cluster_path_watch *watch = open_watch(), *witness = open_watch();
     struct path path, other;
     struct net_address peer;
     make_path(&path);
@@ -147,17 +151,22 @@ static void test_strangers(void **state)
     break_path(path.receiver);
     assert_int_equal(send(path.sender, "x", 1, 0), 1);
     await_repeats(path.sender);
-    for (int i = 0; i < 10; i++) {
+    const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
+    do {
+        assert_true(base_clock_now_ns() < limit_ns);
         assert_false(look(watch, &other, false, &peer));
-        usleep(50000);
-    }
+        usleep(20000);
+    } while (!look(witness, &path, false, &peer));
+    assert_false(look(watch, &other, false, &peer));
     await_broken(watch, &path, true, &peer);
     close_path(&path);
     close_path(&other);
+    cluster_path_watch_close(witness);
     cluster_path_watch_close(watch);
 }
 
-/* A receiver that does not read closes its window; for as long as it likes. */
+/* A receiver that does not read closes its window, for as long as it likes: here until several probes were answered, by
+ * when a broken path would have been found. */
 static void test_busy_receiver(void **state)
 {
     (void)state;
@@ -166,10 +175,12 @@ static void test_busy_receiver(void **state)
     struct net_address peer;
     make_path(&path);
     fill_window(path.sender);
-    for (int i = 0; i < 30; i++) {
+    const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
+    do {
+        assert_true(base_clock_now_ns() < limit_ns);
         assert_false(look(watch, &path, false, &peer));
-        usleep(100000);
-    }
+        usleep(20000);
+    } while (info_of(path.sender).tcpi_backoff < PROBES_ANSWERED);
     close_path(&path);
     cluster_path_watch_close(watch);
 }
@@ -202,10 +213,13 @@ static void test_connections_that_are_closing(void **state)
 {
     (void)state;
     struct cluster_path_watch *watch = open_watch();
+    struct cluster_path_watch *witness = open_watch();
     struct path ours, theirs; /* who closed: FIN_WAIT1, CLOSE_WAIT */
+    struct path control;      /* breaks as late as they do, and nobody closes it */
     struct net_address peer;
     make_path(&ours);
     make_path(&theirs);
+    make_path(&control);
     break_path(ours.receiver);
     assert_int_equal(shutdown(theirs.receiver, SHUT_WR), 0);
     const uint64_t limit_ns = base_clock_now_ns() + AWAIT_NS;
@@ -219,11 +233,17 @@ static void test_connections_that_are_closing(void **state)
     assert_int_equal(send(theirs.sender, "x", 1, 0), 1);
     await_repeats(ours.sender);
     await_repeats(theirs.sender);
-    for (int i = 0; i < 10; i++) {
+    break_path(control.receiver);
+    assert_int_equal(send(control.sender, "x", 1, 0), 1);
+    const uint64_t found_ns = base_clock_now_ns() + AWAIT_NS;
+    do {
+        assert_true(base_clock_now_ns() < found_ns);
         assert_false(look(watch, &ours, false, &peer));
         assert_false(look(watch, &theirs, false, &peer));
-        usleep(50000);
-    }
+        usleep(20000);
+    } while (!look(witness, &control, false, &peer));
+    close_path(&control);
+    cluster_path_watch_close(witness);
     close_path(&ours);
     close_path(&theirs);
     cluster_path_watch_close(watch);
