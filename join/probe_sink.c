@@ -11,8 +11,8 @@
  * whose left side is built are dropped here: they are collected like others, so that a turn's budget bounds the work
  * that marking them is. A condition on pairs (part of ON) will have its place between probing and the forms: the table
  * is then asked for PAIRS, the condition looks at a batch of them at a time, and what it leaves decides which entries
- * are marked and which probe rows have a partner; that a row's pairs come one after the other, over calls too, is what
- * this needs, and holds. */
+ * are marked and which probe rows have a partner. A row's pairs come one after the other; but a row whose pairs take
+ * several calls must keep with its struct shuffle_rows whether one was left so far, because producers take turns. */
 #include <stdlib.h>
 #include <string.h>
 
