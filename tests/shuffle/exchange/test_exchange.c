@@ -39,8 +39,7 @@ static uint64_t stitched_bytes, cut_rows, cut_key_bytes;
 
 static void run_one(const struct rig_config *config)
 {
-    struct rig *rig = malloc(sizeof *rig);
-    assert_non_null(rig);
+    struct rig *rig = rig_new();
     rig_open(rig, config);
     const bool done = rig_run(rig, rig_all_done);
     if (!done || rig_failed(rig)) {
@@ -271,7 +270,7 @@ static void no_memory_for_one_frame_is_an_error(void **state)
     config.workers = config.nodes = 1;
     config.exchanges = 0;
     config.memory_bytes = 500000;
-    struct rig *rig = malloc(sizeof *rig);
+    struct rig *rig = rig_new();
     rig_open(rig, &config);
     const struct shuffle_exchange_config exchange = {.mesh = rig->worker[0].mesh,
                                                      .governor = rig->governor[0],
@@ -295,7 +294,7 @@ static void a_row_beyond_the_limit_is_an_error(void **state)
     config.schema = "k:int64,v:string";
     config.image = false;
     config.rows = 0;
-    struct rig *rig = malloc(sizeof *rig);
+    struct rig *rig = rig_new();
     rig_open(rig, &config);
     const int64_t key = 5;
     const struct shuffle_slice slice = {.data = calloc(1, SHUFFLE_ROW_BYTES_MAX), .bytes = SHUFFLE_ROW_BYTES_MAX - 12};
@@ -338,7 +337,7 @@ static void a_failing_sink_ends_the_job(void **state)
         struct rig_config config;
         choose(&config, seed);
         config.rows = 500;
-        struct rig *rig = malloc(sizeof *rig);
+        struct rig *rig = rig_new();
         rig_open(rig, &config);
         const uint32_t victim = (uint32_t)seed % config.workers;
         rig->worker[victim].sink[0].fail_with = BASE_NO_SPACE;
@@ -365,7 +364,7 @@ static void abort_at_any_moment(void **state)
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct rig_config config;
         choose(&config, seed);
-        struct rig *rig = stopping = malloc(sizeof *rig);
+        struct rig *rig = stopping = rig_new();
         rig_open(rig, &config);
         turns_left = (uint32_t)(base_random_mix(seed) % 400);
         if (!rig_run(rig, turns_over) && rig_failed(rig))
@@ -378,7 +377,7 @@ static void abort_at_any_moment(void **state)
 /* Three frames that never come home: one being filled, one of own rows, one taken out of the queue to a peer. */
 static void lose_frames(void *context)
 {
-    struct rig *rig = malloc(sizeof *rig);
+    struct rig *rig = rig_new();
     struct base_error error;
     (void)context;
     assert_non_null(rig);

@@ -351,6 +351,13 @@ void rig_open_some(struct rig *rig, const struct rig_config *config, const bool 
     }
 }
 
+struct rig *rig_new(void)
+{
+    struct rig *rig = malloc(sizeof *rig);
+    assert_non_null(rig);
+    return rig;
+}
+
 void rig_open(struct rig *rig, const struct rig_config *config)
 {
     static const bool none[RIG_WORKERS_MAX];

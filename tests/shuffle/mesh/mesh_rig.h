@@ -72,6 +72,8 @@ struct rig {
     bool absent[RIG_WORKERS_MAX]; /* workers that are not opened at all */
 };
 
+/* Memory for a rig, to be freed after rig_close. */
+struct rig *rig_new(void);
 /* Worlds, engines, meshes; connecting is started. */
 void rig_open(struct rig *rig, const struct rig_config *config);
 /* As rig_open for the workers that are not absent. */

@@ -30,13 +30,6 @@ static const struct rig_config keyed = {
     .sim = {.socket_buffer_bytes = 20000, .delay_max_ns = 1000, .short_percent = 30},
 };
 
-static struct rig *rig_new(void)
-{
-    struct rig *rig = malloc(sizeof *rig);
-    assert_non_null(rig);
-    return rig;
-}
-
 static void rig_end(struct rig *rig, bool abort)
 {
     rig_close(rig, abort);
