@@ -175,6 +175,19 @@ static void all_items(struct shuffle_output_item *item, uint32_t count)
         item[i] = (struct shuffle_output_item){0, i};
 }
 
+/* These items of rows of one layout, on the harness's engine. */
+static struct shuffle_output_config config_of(struct harness *harness, enum shuffle_output_kind kind,
+                                              const struct shuffle_layout *layout,
+                                              const struct shuffle_output_item *item, uint32_t item_count)
+{
+    return (struct shuffle_output_config){.kind = kind,
+                                          .engine = harness->engine,
+                                          .governor = harness->governor,
+                                          .layout = {layout},
+                                          .item = item,
+                                          .item_count = item_count};
+}
+
 static void test_csv_reads_back(void **state)
 {
     struct harness *harness = *state;
@@ -188,17 +201,12 @@ static void test_csv_reads_back(void **state)
         for (uint32_t writes = 1; writes < 4; writes += 2) {
             struct base_error error = {0};
             uint64_t checksum = 0;
-            const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                         .engine = harness->engine,
-                                                         .governor = harness->governor,
-                                                         .layout = {&rows.layout},
-                                                         .schema = &rows.schema,
-                                                         .item = item,
-                                                         .item_count = 17,
-                                                         .path = path,
-                                                         .csv_header = true,
-                                                         .buffer_bytes = buffers[b],
-                                                         .writes_in_flight = writes};
+            struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &rows.layout, item, 17);
+            config.schema = &rows.schema;
+            config.path = path;
+            config.csv_header = true;
+            config.buffer_bytes = buffers[b];
+            config.writes_in_flight = writes;
             assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
             assert_int_equal(checksum, checksum_of(&config, rows.row, NULL, rows.count));
             reads_back(harness, path, &rows);
@@ -218,15 +226,11 @@ static void test_csv_text(void **state)
     static const struct shuffle_output_item item[] = {{0, 14}, {0, 11}, {1, 14}};
     char path[128];
     snprintf(path, sizeof path, "%s/.attempt", harness->directory);
-    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                 .engine = harness->engine,
-                                                 .governor = harness->governor,
-                                                 .layout = {&rows.layout, &rows.layout},
-                                                 .schema = &result,
-                                                 .item = item,
-                                                 .item_count = 3,
-                                                 .path = path,
-                                                 .csv_header = true};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &rows.layout, item, 3);
+    config.layout[1] = &rows.layout;
+    config.schema = &result;
+    config.path = path;
+    config.csv_header = true;
     const uint8_t *left[] = {rows.row[0], NULL, rows.row[2], rows.row[3], rows.row[1]};
     const uint8_t *right[] = {NULL, rows.row[0], rows.row[4], rows.row[5], NULL};
     uint64_t checksum = 0;
@@ -257,15 +261,10 @@ static void test_fixed_reads_back(void **state)
     for (uint32_t buffer = 1; buffer < 70; buffer += 17) {
         struct base_error error = {0};
         uint64_t checksum = 0;
-        const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_FIXED,
-                                                     .engine = harness->engine,
-                                                     .governor = harness->governor,
-                                                     .layout = {&rows.layout},
-                                                     .schema = &rows.schema,
-                                                     .item = item,
-                                                     .item_count = 4,
-                                                     .path = path,
-                                                     .buffer_bytes = buffer};
+        struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_FIXED, &rows.layout, item, 4);
+        config.schema = &rows.schema;
+        config.path = path;
+        config.buffer_bytes = buffer;
         assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
         assert_int_equal(checksum, checksum_of(&config, rows.row, NULL, rows.count));
         size_t bytes;
@@ -299,16 +298,11 @@ static void test_many_rows_and_large_ones(void **state)
     for (uint32_t buffer = 64; buffer < 20000; buffer *= 4) {
         struct base_error error = {0};
         uint64_t checksum = 0;
-        const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                     .engine = harness->engine,
-                                                     .governor = harness->governor,
-                                                     .layout = {&rows.layout},
-                                                     .schema = &rows.schema,
-                                                     .item = item,
-                                                     .item_count = 2,
-                                                     .path = path,
-                                                     .csv_header = true,
-                                                     .buffer_bytes = buffer};
+        struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &rows.layout, item, 2);
+        config.schema = &rows.schema;
+        config.path = path;
+        config.csv_header = true;
+        config.buffer_bytes = buffer;
         assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
         reads_back(harness, path, &rows);
         unlink(path);
@@ -341,14 +335,9 @@ static enum base_status write_wide(struct harness *harness, const char *type, ui
     if (variable)
         base_store_u32(row, bytes);
     snprintf(path, sizeof path, "%s/.attempt", harness->directory);
-    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                 .engine = harness->engine,
-                                                 .governor = harness->governor,
-                                                 .layout = {&layout},
-                                                 .schema = &schema,
-                                                 .item = item,
-                                                 .item_count = times,
-                                                 .path = path};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &layout, item, times);
+    config.schema = &schema;
+    config.path = path;
     const uint8_t *const rows[1] = {row};
     uint64_t checksum;
     const enum base_status status = write_all(harness, &config, rows, NULL, 1, &checksum, why);
@@ -390,12 +379,8 @@ static void test_count(void **state)
     for (uint32_t i = 0; i < rows.count; i++)
         right[i] = i % 2 == 0 ? rows.row[rows.count - 1 - i] : NULL;
     uint64_t checksum = 0, other = 0;
-    struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
-                                           .engine = harness->engine,
-                                           .governor = harness->governor,
-                                           .layout = {&rows.layout, &rows.layout},
-                                           .item = item,
-                                           .item_count = 4};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_COUNT, &rows.layout, item, 4);
+    config.layout[1] = &rows.layout;
     assert_ok(write_all(harness, &config, rows.row, right, rows.count, &checksum, &error));
     assert_int_equal(checksum, checksum_of(&config, rows.row, right, rows.count));
     assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &other, &error));
@@ -421,12 +406,8 @@ static void test_count_of_plain_rows(void **state)
         text_printf(&csv, "%u,%u,\\x%06x\n", i * 7, i % 9, i);
     struct rows rows = rows_of(harness, (const char *)csv.data, csv.bytes, "a:int64,b:int32,c:binary(3)");
     static const struct shuffle_output_item item[] = {{1, 2}, {0, 0}, {1, 1}, {0, 0}};
-    struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
-                                           .engine = harness->engine,
-                                           .governor = harness->governor,
-                                           .layout = {&rows.layout, &rows.layout},
-                                           .item = item,
-                                           .item_count = 4};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_COUNT, &rows.layout, item, 4);
+    config.layout[1] = &rows.layout;
     static const uint32_t counts[] = {1, 63, 64, 65, 128, 200};
     const uint8_t *right[ROWS_MAX];
     for (uint32_t i = 0; i < rows.count; i++)
@@ -456,12 +437,7 @@ static void test_checksum_is_fixed(void **state)
     struct rows rows = rows_of(harness, csv, sizeof csv - 1, "a:int64,b:int64?,c:string");
     struct shuffle_output_item item[3];
     all_items(item, 3);
-    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_COUNT,
-                                                 .engine = harness->engine,
-                                                 .governor = harness->governor,
-                                                 .layout = {&rows.layout},
-                                                 .item = item,
-                                                 .item_count = 3};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_COUNT, &rows.layout, item, 3);
     uint64_t checksum = 0;
     assert_ok(write_all(harness, &config, rows.row, NULL, 1, &checksum, &error));
     assert_int_equal(checksum, XXH3_64bits("\1\10\0\0\0\1\0\0\0\0\0\0\0\0\1\2\0\0\0ab", 21));
@@ -491,15 +467,10 @@ static void test_checksum_script(void **state)
     all_items(item, 17);
     char path[128], command[512], found[64] = "", expected[64];
     snprintf(path, sizeof path, "%s/out.csv", harness->directory);
-    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                 .engine = harness->engine,
-                                                 .governor = harness->governor,
-                                                 .layout = {&rows.layout},
-                                                 .schema = &rows.schema,
-                                                 .item = item,
-                                                 .item_count = 17,
-                                                 .path = path,
-                                                 .csv_header = true};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &rows.layout, item, 17);
+    config.schema = &rows.schema;
+    config.path = path;
+    config.csv_header = true;
     uint64_t checksum = 0;
     assert_ok(write_all(harness, &config, rows.row, NULL, rows.count, &checksum, &error));
     snprintf(command, sizeof command, "/usr/bin/python3 %s %s", CHECKSUM_SCRIPT, path);
@@ -523,15 +494,10 @@ static void test_engine_busy_with_others(void **state)
     all_items(item, 17);
     char path[128];
     snprintf(path, sizeof path, "%s/out.csv", harness->directory);
-    const struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_CSV,
-                                                 .engine = harness->engine,
-                                                 .governor = harness->governor,
-                                                 .layout = {&rows.layout},
-                                                 .schema = &rows.schema,
-                                                 .item = item,
-                                                 .item_count = 17,
-                                                 .path = path,
-                                                 .buffer_bytes = 64};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_CSV, &rows.layout, item, 17);
+    config.schema = &rows.schema;
+    config.path = path;
+    config.buffer_bytes = 64;
     struct shuffle_output *output;
     assert_ok(shuffle_output_open(&config, &output, &error));
     uint8_t byte[16];
@@ -578,15 +544,10 @@ static void test_errors(void **state)
     all_items(item, 17);
     char path[128];
     snprintf(path, sizeof path, "%s/.attempt", harness->directory);
-    struct shuffle_output_config config = {.kind = SHUFFLE_OUTPUT_FIXED,
-                                           .engine = harness->engine,
-                                           .governor = harness->governor,
-                                           .layout = {&rows.layout},
-                                           .schema = &rows.schema,
-                                           .item = item,
-                                           .item_count = 17,
-                                           .path = path,
-                                           .csv_header = true};
+    struct shuffle_output_config config = config_of(harness, SHUFFLE_OUTPUT_FIXED, &rows.layout, item, 17);
+    config.schema = &rows.schema;
+    config.path = path;
+    config.csv_header = true;
     assert_int_equal(write_all(harness, &config, rows.row, NULL, 1, &checksum, &error), BASE_TYPE);
     assert_text("column \"s\" is of variable length");
     assert_int_equal(access(path, F_OK), -1);
