@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "join/sinks.h"
 
 struct build_sink {
@@ -9,7 +10,10 @@ struct build_sink {
 
 static enum base_status build_consume(struct shuffle_sink *sink, struct shuffle_rows *rows, struct base_error *error)
 {
-    return join_table_insert(((struct build_sink *)sink)->table, rows, error);
+    const enum base_status status = join_table_insert(((struct build_sink *)sink)->table, rows, error);
+    BASE_ASSERT(status == BASE_OK ? rows->next == rows->count
+                                  : status != BASE_BUSY); /* all are taken, or the job ends */
+    return status;
 }
 
 static const struct shuffle_sink_ops build_ops = {.consume = build_consume, .takes_cut_rows = true};

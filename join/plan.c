@@ -23,6 +23,7 @@ const char *join_type_word(enum join_type type)
         JOIN_TYPE_LIST(X)
 #undef X
     };
+    BASE_ASSERT((unsigned)type < JOIN_TYPE_COUNT); /* the codec lets no other in */
     return words[type];
 }
 
@@ -115,6 +116,7 @@ static enum base_status plan_add_key(struct join_plan *plan, uint32_t side, uint
                                      enum shuffle_key_class class)
 {
     struct join_side *of = &plan->side[side];
+    BASE_ASSERT(side < plan->sides && of->key.count < SHUFFLE_KEY_PARTS_MAX);
     of->key.part[of->key.count++] = (struct shuffle_key_part){.column = plan_project(of, column), .class = class};
     of->key_nullable |= of->relation.schema.field[column].nullable;
     return BASE_OK;
@@ -128,6 +130,8 @@ static enum base_status plan_null_rules(struct join_plan *plan, struct base_erro
                               "--null-aware takes one pair of columns in --on, and there are %u; without it "
                               "--type=anti takes any number",
                               plan->side[0].key.count);
+    BASE_ASSERT(plan->side[0].key.count > 0 &&
+                (plan->sides == 1 || plan->side[0].key.count == plan->side[1].key.count));
     plan->null_equal &= plan->side[0].key_nullable || plan->side[1].key_nullable;
     for (uint32_t side = 0; side < plan->sides; side++)
         plan->side[side].key.null_equal = plan->null_equal;
@@ -194,9 +198,11 @@ static enum base_status plan_name_side(const struct join_plan *plan, uint32_t si
 {
     const struct join_side *from = &plan->side[side];
     enum base_status status = BASE_OK;
+    BASE_ASSERT(plan->item_count <= SHUFFLE_COLUMNS_MAX); /* as field has room for */
     for (uint32_t i = 0; i < plan->item_count && status == BASE_OK; i++) {
         if (plan->item[i].side != side)
             continue;
+        BASE_ASSERT(plan->item[i].column < from->project_count); /* what the result has travels */
         field[i] = from->relation.schema.field[from->project[plan->item[i].column]];
         field[i].nullable |= plan->sides == 2 && join_type_pads(plan->type, side);
         if (shuffle_schema_find(named, field[i].name) >= 0)
@@ -220,6 +226,7 @@ static enum base_status plan_name_items(struct join_plan *plan, struct base_erro
         status = plan_name_side(plan, side, &named, field, error);
     for (uint32_t i = 0; i < plan->item_count && status == BASE_OK; i++)
         status = shuffle_schema_append(&plan->result, &field[i], error);
+    BASE_ASSERT(status != BASE_OK || plan->result.count == plan->item_count);
     shuffle_schema_free(&named);
     free(field);
     return status;
@@ -297,6 +304,7 @@ static enum base_status plan_check_row(const struct shuffle_schema *schema, stru
 static enum base_status plan_projection(struct join_side *side, struct base_error *error)
 {
     enum base_status status = BASE_OK;
+    BASE_ASSERT(side->schema.count == 0 && side->project_count > 0); /* once, when keys and items are known */
     for (uint32_t i = 0; i < side->project_count && status == BASE_OK; i++)
         status = shuffle_schema_append(&side->schema, &side->relation.schema.field[side->project[i]], error);
     return status == BASE_OK ? plan_check_row(&side->schema, error) : status;
@@ -418,6 +426,8 @@ enum base_status join_plan_make(const struct join_request *request, struct shuff
     if (made.sides == 2)
         made.build = made.null_aware || join_plan_relation_bytes(&made.side[1].relation) <
                                             join_plan_relation_bytes(&made.side[0].relation);
+    /* What every worker relies on, whichever plan the wire brings it. */
+    BASE_ASSERT(made.build < made.sides && (!made.null_aware || made.build == 1));
     *plan = made;
     return BASE_OK;
 }

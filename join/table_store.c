@@ -50,6 +50,7 @@ enum {
 
 static void block_enter(struct join_table *table, uint32_t index)
 {
+    BASE_ASSERT(index < table->block_count && table->block[index].used == 0); /* blocks are filled once, in order */
     table->block_current = index;
     table->at = table->block[index].start;
     table->limit = table->at + table->block[index].bytes;
@@ -66,6 +67,7 @@ static enum base_status block_list_reserve(struct join_table *table, struct base
                               capacity);
     table->block = block;
     table->block_capacity = capacity;
+    BASE_ASSERT(table->block_count < capacity);
     return BASE_OK;
 }
 
@@ -78,6 +80,7 @@ static enum base_status block_append(struct join_table *table, size_t bytes, str
     status = base_pages_map(table->governor, BASE_HOLDER_ROWS, bytes, table->prefault, &pages, error);
     if (status != BASE_OK)
         return status;
+    BASE_ASSERT(((uintptr_t)pages & ~JOIN_LINK_ADDRESS) == 0); /* a link word has no room for other addresses */
     table->block[table->block_count++] = (struct join_block){.start = pages, .bytes = bytes};
     table->block_bytes += bytes;
     return BASE_OK;
@@ -87,6 +90,7 @@ static enum base_status block_append(struct join_table *table, size_t bytes, str
  * be too small for it, and stays empty. Block sizes double the store until they reach their maximum. */
 static enum base_status block_next(struct join_table *table, uint64_t bytes, struct base_error *error)
 {
+    BASE_ASSERT(table->at <= table->limit && bytes % 8 == 0); /* entries stay aligned */
     if (table->block_count)
         table->block[table->block_current].used = (size_t)(table->at - table->block[table->block_current].start);
     uint32_t following = table->block_count ? table->block_current + 1 : 0;
@@ -113,6 +117,7 @@ static struct store_expected store_expected(const struct join_table_config *conf
 {
     const uint32_t row_bytes = config->layout->row_bytes;
     const bool referenced = row_bytes >= JOIN_TABLE_REFERENCE_BYTES;
+    BASE_ASSERT(config->layout->last_variable < 0); /* else the layout does not know the bytes of a row */
     const uint64_t pinned = referenced ? base_min_u64(config->rows_pinned, config->rows_expected) : 0;
     const uint64_t copy_bytes = JOIN_ENTRY_HEAD_BYTES + base_align_up(row_bytes, 8);
     const uint64_t bytes = base_size_add_most(base_size_multiply_most(config->rows_expected - pinned, copy_bytes),
@@ -185,6 +190,7 @@ static uint64_t directory_heads(const struct join_table *table)
 static enum base_status directory_open(struct join_table *table, uint64_t heads, struct base_error *error)
 {
     void *pages;
+    BASE_ASSERT(heads >= HEADS_MIN && heads <= HEADS_MAX && (heads & (heads - 1)) == 0); /* a hash is masked */
     enum base_status status =
         base_pages_map(table->governor, BASE_HOLDER_DIRECTORY, heads * sizeof *table->head, true, &pages, error);
     if (status != BASE_OK)
@@ -204,6 +210,7 @@ static inline void head_prefetch(const struct join_table *table, uint64_t hash)
 static inline void entry_link(struct join_table *table, uint8_t *entry, uint64_t hash, uint64_t reference)
 {
     uint64_t *head = &table->head[hash & table->head_mask];
+    BASE_ASSERT_SLOW(((uintptr_t)entry & ~JOIN_LINK_ADDRESS) == 0 && (reference & ~JOIN_LINK_REFERENCE) == 0);
     const uint64_t rest = *head;
     base_store_u64(entry, rest | reference);
     *head = (rest & ~JOIN_LINK_ADDRESS) | join_link_filter(hash) | (uint64_t)(uintptr_t)entry;
@@ -229,6 +236,7 @@ static void rehash_group_link(struct join_table *table, struct rehash_group *gro
 static void directory_fill(struct join_table *table)
 {
     struct rehash_group group = {.count = 0};
+    uint64_t linked = 0;
     for (uint32_t i = 0; i < table->block_count && i <= table->block_current; i++) {
         uint8_t *entry = table->block[i].start;
         const uint8_t *end = join_block_end(table, i);
@@ -236,15 +244,19 @@ static void directory_fill(struct join_table *table)
             group.entry[group.count] = entry;
             group.row[group.count++] = join_entry_row(entry);
             entry += join_entry_size(table, entry);
+            linked++;
             if (group.count == REHASH_GROUP)
                 rehash_group_link(table, &group);
         }
+        BASE_ASSERT(entry == end);
     }
     rehash_group_link(table, &group);
+    BASE_ASSERT(linked == table->rows); /* a row that is not linked is never found again */
 }
 
 static void directory_grow(struct join_table *table, uint64_t rows)
 {
+    BASE_ASSERT(!table->sealed && rows > table->grow_above); /* who probes holds links into the directory */
     uint64_t *const old = table->head;
     const size_t old_bytes = (size_t)directory_heads(table) * sizeof *old;
     struct base_error error;
@@ -275,6 +287,7 @@ static inline __attribute__((always_inline)) void insert_fixed(struct join_table
         memcpy(at + JOIN_ENTRY_HEAD_BYTES, rows->row[i], row_bytes);
         at += entry_bytes;
     }
+    BASE_ASSERT(at <= table->limit);
     table->at = at;
 }
 
@@ -307,6 +320,7 @@ _Static_assert((int)SHUFFLE_CUT_BYTES_MIN >= (int)JOIN_TABLE_REFERENCE_BYTES, "r
 static enum base_status insert_equal_entries(struct join_table *table, struct shuffle_rows *rows,
                                              struct base_error *error)
 {
+    BASE_ASSERT(!rows->cut && table->layout->last_variable < 0);
     while (rows->next < rows->count) {
         const uint64_t room = (uint64_t)(table->limit - table->at) / table->entry_bytes;
         if (room == 0) {

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/assert.h"
+
 enum { KEY_DIGITS = 2 * NET_KEY_BYTES, KEY_FILE_BYTES_MAX = KEY_DIGITS + 1 };
 
 _Static_assert(NET_KEY_BYTES >= crypto_generichash_KEYBYTES_MIN && NET_KEY_BYTES <= crypto_generichash_KEYBYTES_MAX,
@@ -171,6 +173,7 @@ enum base_status net_key_create(const char *path, struct base_error *error)
 
 void net_key_mac(const struct net_key *key, const void *bytes, size_t count, uint8_t mac[NET_KEY_MAC_BYTES])
 {
+    BASE_ASSERT(key); /* an unkeyed hash proves nothing, and the library would make one */
     crypto_generichash(mac, NET_KEY_MAC_BYTES, bytes, count, key->bytes, NET_KEY_BYTES);
 }
 

@@ -47,6 +47,7 @@ const char *net_proof_words(enum net_proof_why why)
 /* The code by which role proves that it has the key. */
 static void proof_mac(const struct net_proof *proof, enum net_proof_role role, uint8_t mac[NET_KEY_MAC_BYTES])
 {
+    BASE_ASSERT(proof->key && (role == NET_PROOF_CALLER || role == NET_PROOF_CALLEE));
     struct proof_claim claim = {.label = PROOF_LABEL, .role = (uint8_t)role, .purpose = (uint8_t)proof->purpose};
     memcpy(claim.nonce, proof->nonce, sizeof claim.nonce);
     net_key_mac(proof->key, &claim, sizeof claim, mac);
@@ -83,6 +84,8 @@ void net_proof_refuse(enum net_proof_purpose purpose, uint8_t refusal[NET_PROOF_
 /* The peer is told where it can understand it. */
 static void proof_fail(struct net_proof *proof, enum net_proof_why why, bool tell)
 {
+    /* A side that has proved that it has the key stays so: what comes after is the connection's. */
+    BASE_ASSERT(proof->state != NET_PROOF_PROVED && proof->state != NET_PROOF_FAILED && why != NET_PROOF_WHY_NOTHING);
     proof->state = NET_PROOF_FAILED;
     proof->why = why;
     if (!tell)
@@ -96,6 +99,7 @@ static void proof_fail(struct net_proof *proof, enum net_proof_why why, bool tel
 
 static void on_challenge(struct net_proof *proof, const struct proof_message *message)
 {
+    BASE_ASSERT(proof->role == NET_PROOF_CALLEE && proof->state == NET_PROOF_LISTENING); /* it answers once */
     memcpy(proof->nonce[NET_PROOF_CALLER], message->nonce, NET_KEY_NONCE_BYTES);
     struct proof_message answer = message_make(PROOF_ANSWER, proof->purpose);
     memcpy(answer.nonce, proof->nonce[NET_PROOF_CALLEE], NET_KEY_NONCE_BYTES);
@@ -106,6 +110,7 @@ static void on_challenge(struct net_proof *proof, const struct proof_message *me
 
 static void on_answer(struct net_proof *proof, const struct proof_message *message)
 {
+    BASE_ASSERT(proof->role == NET_PROOF_CALLER && proof->state == NET_PROOF_CALLED);
     memcpy(proof->nonce[NET_PROOF_CALLEE], message->nonce, NET_KEY_NONCE_BYTES);
     if (!peer_proves(proof, message)) {
         proof_fail(proof, NET_PROOF_WHY_OTHER_KEY, true);
@@ -119,6 +124,7 @@ static void on_answer(struct net_proof *proof, const struct proof_message *messa
 
 static void on_proof(struct net_proof *proof, const struct proof_message *message)
 {
+    BASE_ASSERT(proof->role == NET_PROOF_CALLEE && proof->state == NET_PROOF_ANSWERED); /* both nonces are there */
     if (peer_proves(proof, message))
         proof->state = NET_PROOF_PROVED;
     else
@@ -155,6 +161,7 @@ static bool beginning_fits(struct net_proof *proof)
 static void message_come(struct net_proof *proof)
 {
     struct proof_message message;
+    BASE_ASSERT(proof->in_bytes == sizeof message);
     memcpy(&message, proof->in, sizeof message);
     proof->in_bytes = 0;
     proof_step *const step = message.kind < PROOF_KINDS ? steps[proof->state][message.kind] : NULL;
@@ -185,6 +192,7 @@ size_t net_proof_take(struct net_proof *proof, const uint8_t *bytes, size_t coun
 {
     size_t taken = 0;
     while (taken < count && proof->state != NET_PROOF_PROVED && proof->state != NET_PROOF_FAILED) {
+        BASE_ASSERT(proof->in_bytes < NET_PROOF_MESSAGE_BYTES); /* a whole message was looked at */
         const size_t some = base_min_u64(count - taken, NET_PROOF_MESSAGE_BYTES - proof->in_bytes);
         memcpy(proof->in + proof->in_bytes, bytes + taken, some);
         proof->in_bytes += (uint32_t)some;

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/assert.h"
 #include "net/engine/ops.h"
 
 _Static_assert(NET_INTERFACE_BYTES >= IFNAMSIZ, "an interface's name fits");
@@ -144,11 +145,13 @@ const char *net_offload_kind_word(enum net_offload_kind kind)
         NET_OFFLOAD_LIST(X)
 #undef X
     };
+    BASE_ASSERT((unsigned)kind < NET_OFFLOAD_KINDS);
     return words[kind];
 }
 
 const char *net_offload_word(enum net_offload offload)
 {
     static const char *const words[NET_OFFLOAD_COUNT] = {"unknown", "off", "on"};
+    BASE_ASSERT((unsigned)offload < NET_OFFLOAD_COUNT); /* the codec lets no other in */
     return words[offload];
 }

@@ -158,6 +158,7 @@ bool net_tcp_listens(int fd)
 static enum base_status tcp_bind_within(struct net_tcp *tcp, int fd, int family, struct base_error *error)
 {
     const struct net_port_block *ports = &tcp->ports;
+    BASE_ASSERT(ports->count > 0 && tcp->ports_next < ports->count && ports->first + ports->count - 1 <= UINT16_MAX);
     struct net_address local = {.any.sa_family = (sa_family_t)family,
                                 .bytes = family == AF_INET6 ? sizeof local.v6 : sizeof local.v4};
     const int one = 1;
@@ -270,6 +271,7 @@ void net_send_advance(struct net_send_op *op, uint32_t *first, size_t bytes)
 size_t net_send_left(const struct net_send_op *op, uint32_t first)
 {
     size_t bytes = 0;
+    BASE_ASSERT(first <= op->count);
     for (uint32_t i = first; i < op->count; i++)
         bytes += op->segments[i].iov_len;
     return bytes;

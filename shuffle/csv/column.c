@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "base/assert.h"
 #include "shuffle/rows/value.h"
 
 static const char empty_words[] = "is empty";
@@ -171,6 +172,8 @@ const char *shuffle_csv_column_convert(const struct csv_column *column, const st
     for (uint32_t r = from; r < rows; r++)
         if (column->field[r].doubled)
             shuffle_csv_undouble(&column->field[r], (uint8_t)options->quote);
+    BASE_ASSERT(from <= rows && (column->null || !column->info->nullable));
+    BASE_ASSERT(shuffle_type_variable(column->info->type) ? column->slice != NULL : column->data != NULL);
     const bool whole = convert_nulls(column, options, from, rows, bad_row);
     const char *words = convert_values(column, from, whole ? rows : *bad_row, bad_row);
     return words || whole ? words : empty_words;

@@ -3,6 +3,7 @@
  * does not end in the bytes at hand is simply split again once more of it is there. */
 #include "shuffle/csv/parse.h"
 
+#include "base/assert.h"
 #include "shuffle/csv/mask.h"
 
 /* Equals no byte: what a quote is compared with where there is none. */
@@ -182,12 +183,14 @@ enum csv_result shuffle_csv_split(struct csv_split *split, const uint8_t *data, 
     cursor.padding = padding_byte(split->delimiter, split->quote);
     if (bytes > 0)
         cursor.bits = special_bits(&cursor);
+    BASE_ASSERT(bytes <= UINT32_MAX && split->rows <= split->rows_max); /* offsets of fields have 32 bits */
     const size_t stop = begin_before < bytes ? begin_before : bytes;
     struct record record = {0};
     enum csv_result result = CSV_OK;
     for (;;) {
         split->consumed = record.begin;
         split->lines = record.lines;
+        BASE_ASSERT_SLOW(split->consumed <= bytes && split->lines <= bytes);
         if (split->rows == split->rows_max || record.begin >= stop)
             return result;
         if (split->row_line)
@@ -213,6 +216,7 @@ void shuffle_csv_undouble(struct csv_field *field, uint8_t quote)
         to += run;
         from += run + (pair != NULL);
     }
+    BASE_ASSERT_SLOW(to <= end); /* it is written over what was read */
     field->bytes = (uint32_t)(to - field->data);
     field->doubled = false;
 }

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/assert.h"
+
 uint32_t shuffle_csv_rows_convert(const struct csv_column *column, uint32_t count,
                                   const struct shuffle_csv_options *options, uint32_t rows, struct csv_bad *bad)
 {
@@ -11,7 +13,8 @@ uint32_t shuffle_csv_rows_convert(const struct csv_column *column, uint32_t coun
         const char *words = shuffle_csv_column_convert(&column[i], options, 0, first, &row);
         if (!words)
             continue;
-        first = row; /* of further columns only earlier rows matter */
+        BASE_ASSERT(row < first); /* else a later column would take the blame of an earlier row */
+        first = row;              /* of further columns only earlier rows matter */
         *bad = (struct csv_bad){.column = &column[i], .words = words};
     }
     return first;
@@ -26,6 +29,7 @@ bool shuffle_csv_rows_convert_good(const struct csv_column *column, uint32_t cou
         uint32_t from = 0, row = 0;
         const char *words;
         while ((words = shuffle_csv_column_convert(&column[i], options, from, rows, &row)) != NULL) {
+            BASE_ASSERT(row >= from && row < rows); /* it comes to an end */
             if (!bad[row].words)
                 bad[row] = (struct csv_bad){.column = &column[i], .words = words};
             any = true;

@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "shuffle/output/encode.h"
 #include "shuffle/rows/value.h"
 
@@ -69,6 +70,7 @@ size_t shuffle_output_csv_encode(const struct output_encoder *encoder, const uin
     if (encoder->count == 0)
         out++;
     out[-1] = '\n';
+    BASE_ASSERT_SLOW((uint64_t)(out - to) <= shuffle_output_csv_bound(encoder, row));
     return (size_t)(out - to);
 }
 
@@ -90,5 +92,6 @@ char *shuffle_output_csv_header(const struct shuffle_schema *schema)
         free(field);
     }
     *at = '\0';
+    BASE_ASSERT(schema->count == 0 || at[-1] == '\n');
     return header;
 }

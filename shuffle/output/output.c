@@ -274,6 +274,7 @@ static void output_seal(struct shuffle_output *output)
         base_state_enter(&buffer->state, BUFFER_FREE);
         return;
     }
+    BASE_ASSERT(buffer->state.now == BUFFER_FILLING && buffer->used <= output->config.buffer_bytes);
     buffer->offset = output->file_offset;
     output->file_offset += buffer->used;
     base_state_enter(&buffer->state, BUFFER_SEALED);
@@ -339,6 +340,7 @@ static enum base_status place_row(struct shuffle_output *output, const uint8_t *
         if (!make_room(output, bound))
             return BASE_BUSY;
         const size_t bytes = output_encode(output, row, output->filling->data + output->filling->used);
+        BASE_ASSERT_SLOW(bytes <= bound);
         output->filling->used += (uint32_t)bytes;
         output->bytes += bytes;
         return BASE_OK;
@@ -353,6 +355,7 @@ static enum base_status place_row(struct shuffle_output *output, const uint8_t *
             "cannot write %s: the text of a result row has %zu bytes, more than the %u bytes a record "
             "may have, and could not be read back; select fewer columns, or write --output-format=bin",
             output->config.path, bytes, SHUFFLE_ROW_BYTES_MAX);
+    BASE_ASSERT(output->spill_at == output->spill_bytes && bytes <= bound); /* the row before has left it */
     output->spill_at = 0;
     output->spill_bytes = bytes;
     output->bytes += bytes;
@@ -364,7 +367,7 @@ enum base_status shuffle_output_write(struct shuffle_output *output, const uint8
                                       const uint8_t *const *right, uint32_t count, uint32_t *taken,
                                       struct base_error *error)
 {
-    BASE_ASSERT(output->sync.now == SYNC_NOT_YET);
+    BASE_ASSERT(output->sync.now == SYNC_NOT_YET && *taken <= count);
     enum base_status status = output_failure(output, error);
     if (status != BASE_OK)
         return status;
@@ -402,6 +405,8 @@ enum base_status shuffle_output_finish(struct shuffle_output *output, struct bas
             return busy_or_failed(output, BASE_BUSY, error);
     if (output->sync.now == SYNC_RUNNING)
         return BASE_BUSY;
+    /* What is synced is all that was taken, byte for byte. */
+    BASE_ASSERT(output->in_flight == 0 && output->file_offset == output->bytes);
     output->sync_op = (struct net_file_op){
         .kind = NET_FILE_SYNC, .fd = output->fd, .context = output, .tag = SHUFFLE_FILE_TAG_OUTPUT};
     const enum base_status submitted = net_file_submit(output->config.engine, &output->sync_op);

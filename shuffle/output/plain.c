@@ -3,6 +3,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "base/assert.h"
+
 enum { ITEM_LEAD_BYTES = 1 + 4 }; /* marker and length */
 
 bool shuffle_output_plain(const struct output_encoder *encoder, uint32_t image_bytes)
@@ -41,6 +43,7 @@ uint64_t shuffle_output_plain_sum(const struct output_encoder *encoder, uint32_t
                                   const uint8_t *const *const rows[2], uint32_t count)
 {
     uint64_t sum = 0;
+    BASE_ASSERT_SLOW(shuffle_output_plain(encoder, image_bytes));
     for (uint32_t first = 0; first < count; first += OUTPUT_PLAIN_ROWS) {
         const uint32_t group = count - first < OUTPUT_PLAIN_ROWS ? count - first : OUTPUT_PLAIN_ROWS;
         uint8_t *to = images;

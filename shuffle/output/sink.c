@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "shuffle/frames/cut.h"
 
 struct output_sink {
@@ -13,11 +14,13 @@ static enum base_status output_sink_consume(struct shuffle_sink *base, struct sh
                                             struct base_error *error)
 {
     struct output_sink *sink = (struct output_sink *)base;
+    BASE_ASSERT(rows->next <= rows->count);
     if (rows->cut && rows->next == 0 && rows->count > 0) {
         const uint8_t *cut = shuffle_cut_row(rows->cut);
         const enum base_status status = shuffle_output_write(sink->output, &cut, NULL, 1, &rows->next, error);
         if (status != BASE_OK)
             return status;
+        BASE_ASSERT(rows->next == 1); /* a cut row is the first, and is not written twice */
     }
     return shuffle_output_write(sink->output, rows->row, NULL, rows->count, &rows->next, error);
 }

@@ -1,7 +1,10 @@
 #include "shuffle/rows/batch.h"
 
+#include "base/assert.h"
+
 uint64_t shuffle_batch_row_bytes(const struct shuffle_layout *layout, const struct shuffle_batch *batch, uint32_t row)
 {
+    BASE_ASSERT_SLOW(row < batch->rows);
     if (layout->last_variable < 0)
         return layout->row_bytes;
     uint64_t bytes = shuffle_row_head_bytes(layout);
@@ -66,6 +69,7 @@ uint32_t shuffle_batch_encode_row(const struct shuffle_layout *layout, const str
             copy_value(to + slot->offset, column->data + (size_t)row * column->stride, slot->width);
         }
     }
+    BASE_ASSERT_SLOW(shuffle_row_head_bytes(layout) + (uint64_t)end == shuffle_batch_row_bytes(layout, batch, row));
     return shuffle_row_head_bytes(layout) + end;
 }
 
@@ -95,6 +99,7 @@ static void copy_column(uint8_t *to, size_t to_stride, const uint8_t *from, size
 void shuffle_batch_encode_image(const struct shuffle_layout *layout, const struct shuffle_batch *batch, uint8_t *to)
 {
     const size_t row_bytes = layout->row_bytes;
+    BASE_ASSERT(layout->last_variable < 0 && batch->rows <= SHUFFLE_BATCH_ROWS);
     for (uint32_t i = 0; layout->null_bytes && i < batch->rows; i++)
         memset(to + i * row_bytes + layout->fixed_bytes, 0, layout->null_bytes);
     for (uint32_t c = 0; c < layout->count; c++) {

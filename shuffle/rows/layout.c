@@ -1,5 +1,6 @@
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "shuffle/rows/schema.h"
 
 enum base_status shuffle_layout_prepare(const struct shuffle_schema *schema, struct shuffle_layout *layout,
@@ -36,6 +37,9 @@ enum base_status shuffle_layout_prepare(const struct shuffle_schema *schema, str
     made.null_bytes = ((uint32_t)null_bits + 7) / 8;
     if (made.last_variable < 0)
         made.row_bytes = made.fixed_bytes + made.null_bytes;
+    /* Exactly the layouts of rows of one size have that size. */
+    BASE_ASSERT(made.fixed_bytes + made.null_bytes <= SHUFFLE_ROW_BYTES_MAX);
+    BASE_ASSERT(made.last_variable < 0 || made.row_bytes == 0);
     *layout = made;
     return BASE_OK;
 }
@@ -56,6 +60,7 @@ bool shuffle_row_check(const struct shuffle_layout *layout, const uint8_t *row, 
     /* The last end bounds all others when none runs backwards. */
     for (int32_t i = layout->last_variable; i >= 0; i = layout->slot[i].previous) {
         const int32_t previous = layout->slot[i].previous;
+        BASE_ASSERT_SLOW(previous < i); /* the list of variable columns ends */
         const uint32_t start = previous < 0 ? 0 : base_load_u32(row + layout->slot[previous].offset);
         if (start > base_load_u32(row + layout->slot[i].offset))
             return false;

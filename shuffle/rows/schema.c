@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+#include "base/assert.h"
+
 static const struct {
     const char *text;
     uint32_t width;
@@ -53,6 +55,7 @@ enum base_status shuffle_schema_append(struct shuffle_schema *schema, const stru
 
 int shuffle_schema_find(const struct shuffle_schema *schema, const char *name)
 {
+    BASE_ASSERT(schema->count <= SHUFFLE_COLUMNS_MAX && (schema->field || schema->count == 0));
     for (uint32_t i = 0; i < schema->count; i++)
         if (strcmp(schema->field[i].name, name) == 0)
             return (int)i;
@@ -324,6 +327,7 @@ drop:
 static bool name_is_plain(const char *name)
 {
     const size_t bytes = strlen(name);
+    BASE_ASSERT(bytes > 0 && bytes <= SHUFFLE_NAME_BYTES_MAX); /* every source of names refuses others */
     return !strpbrk(name, ":,\"") && name[0] != ' ' && name[bytes - 1] != ' ';
 }
 

@@ -181,6 +181,7 @@ static enum base_status next_block(struct csv_scan *csv, struct base_error *erro
 
 static void csv_scan_advance(struct csv_scan *csv, size_t bytes, uint64_t lines)
 {
+    BASE_ASSERT(bytes <= csv->left);
     csv->at += bytes;
     csv->left -= bytes;
     csv->offset += bytes;
@@ -207,6 +208,7 @@ static void start_at_file(struct csv_scan *csv)
 /* The block begins with the byte before the morsel. */
 static void start_within_file(struct csv_scan *csv)
 {
+    BASE_ASSERT(csv->left > 0 && csv->offset == csv->morsel.begin - 1);
     csv->open = csv->morsel.quote_open;
     base_state_enter(&csv->phase, *csv->at == '\n' && !csv->open ? CSV_PHASE_RECORDS : CSV_PHASE_SKIP);
     csv_scan_advance(csv, 1, 0);
@@ -270,6 +272,7 @@ static enum base_status stitch_append(struct csv_scan *csv, const uint8_t *data,
 /* The rest of the block is the head of a record. */
 static enum base_status csv_stitch_begin(struct csv_scan *csv, struct base_error *error)
 {
+    BASE_ASSERT(csv->stitch.bytes == 0 && csv->split.rows == 0); /* the batch before does not point there any more */
     csv->stitch.offset = csv->offset;
     csv->stitch.line = csv->line;
     csv->stitch.open = false;
@@ -296,6 +299,7 @@ static enum base_status stitch_continue(struct csv_scan *csv, struct base_error 
 {
     /* An empty line waits to know whether it is the file's last. It is not: the next byte, which stays, shows that. */
     const size_t before = csv->stitch.bytes;
+    BASE_ASSERT(before > 0 && csv->split.rows == 0); /* it becomes row 0 */
     const uint8_t *head = csv->stitch.data;
     const bool line = csv->left > 0 && (before == 1 || (before == 2 && *head == '\r')) && head[before - 1] == '\n';
     const size_t end = line ? 0 : shuffle_csv_find_end(csv->split.quote, csv->at, csv->left, &csv->stitch.open);
@@ -357,6 +361,7 @@ static enum base_status csv_scan_collect(struct csv_scan *csv, bool *full, struc
 static uint64_t line_of(const struct csv_scan *csv, uint32_t row)
 {
     const bool stitched = csv->stitch.in_batch && row == 0;
+    BASE_ASSERT(row < csv->split.rows);
     return stitched ? csv->stitch.line : csv->batch_line + csv->split.row_line[row];
 }
 

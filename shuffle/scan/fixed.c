@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
 
@@ -93,6 +94,7 @@ static enum base_status bad_value(const struct fixed_scan *fixed, uint32_t colum
 static enum base_status fixed_point_batch(struct fixed_scan *fixed, uint32_t rows, struct base_error *error)
 {
     struct shuffle_batch *batch = &fixed->scan.batch;
+    BASE_ASSERT(rows > 0 && rows <= fixed->at_rows && rows <= SHUFFLE_BATCH_ROWS);
     batch->rows = rows;
     batch->image = fixed->image ? fixed->at : NULL;
     uint32_t bad_row = rows, bad_column = 0;
@@ -128,6 +130,7 @@ static enum base_status fixed_next(struct shuffle_scan *scan, struct base_error 
                                   fixed->path, block.offset + block.bytes, fixed->file.row_bytes);
         fixed->at = block.data;
         fixed->at_rows = block.bytes / fixed->file.row_bytes;
+        BASE_ASSERT(block.bytes <= fixed->left); /* the reader stops where the morsel does */
         fixed->left -= block.bytes;
     }
     const uint32_t rows = fixed->at_rows < SHUFFLE_BATCH_ROWS ? fixed->at_rows : SHUFFLE_BATCH_ROWS;

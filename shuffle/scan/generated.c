@@ -126,6 +126,8 @@ static void make_payload(uint64_t seed, uint64_t row, uint8_t *to, uint32_t byte
 /* At most batch_rows of them: keys and payloads are made in two loops, the second over what is still in the cache. */
 static void make_batch(const struct gen_scan *gen, uint64_t first, uint64_t count, uint8_t *to)
 {
+    BASE_ASSERT(count <= gen->batch_rows && count <= generator_of(gen)->rows &&
+                first <= generator_of(gen)->rows - count);
     make_keys(gen, first, count, to);
     const uint64_t seed = generator_of(gen)->seed;
     const uint32_t bytes = gen->row_bytes - KEY_BYTES;
@@ -178,6 +180,7 @@ static enum base_status gen_next(struct shuffle_scan *scan, struct base_error *e
         make_batch(gen, gen->at, rows, gen->block);
     }
     gen->at += rows;
+    BASE_ASSERT(rows > 0 && gen->at <= gen->end);
     generated_point_batch(gen, from, (uint32_t)rows, preloaded);
     return BASE_OK;
 }

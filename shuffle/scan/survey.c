@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/assert.h"
 #include "shuffle/csv/parse.h"
 #include "shuffle/scan/internal.h"
 #include "shuffle/scan/reader.h"
@@ -71,6 +72,7 @@ static enum base_status survey_next(struct shuffle_scan *scan, struct base_error
         shuffle_csv_count((uint8_t)scan->config.relation->csv.quote, block.data, block.bytes, &survey->found.quotes,
                           &survey->found.newlines);
         survey->at += block.bytes;
+        BASE_ASSERT(survey->at <= survey->end); /* no byte is counted by two morsels */
     }
     return BASE_END;
 }

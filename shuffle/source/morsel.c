@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 struct shuffle_morsel_queue {
     uint64_t capacity;
     uint32_t low_mark;
@@ -45,6 +47,7 @@ enum base_status shuffle_morsel_queue_append(struct shuffle_morsel_queue *queue,
                                              uint64_t count, struct base_error *error)
 {
     const uint64_t published = atomic_load_explicit(&queue->published, memory_order_relaxed);
+    BASE_ASSERT(published <= queue->capacity && atomic_load_explicit(&queue->next, memory_order_relaxed) <= published);
     if (count > queue->capacity - published)
         return base_error_set(error, BASE_TOO_LARGE, "%" PRIu64 " morsels lent to a queue made for %" PRIu64,
                               published + count, queue->capacity);
@@ -93,6 +96,7 @@ enum base_status shuffle_morsel_queue_take(struct shuffle_morsel_queue *queue, s
             return BASE_BUSY;
     } while (!atomic_compare_exchange_weak_explicit(&queue->next, &ticket, ticket + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
+    BASE_ASSERT(ticket < published && published <= queue->capacity); /* each is dealt once, after it is there */
     *morsel = queue->morsel[ticket];
     if (queue->low && !ended && published - ticket - 1 < queue->low_mark)
         queue->low(queue->context);

@@ -84,6 +84,7 @@ void shuffle_sample_file(struct shuffle_sample *sample, const struct shuffle_csv
     enum csv_result result;
     do { /* after a record that is left out there are others */
         result = shuffle_csv_split(&split, data, bytes, bytes, final);
+        BASE_ASSERT(split.consumed <= bytes && split.rows <= split.rows_max);
         data += split.consumed;
         bytes -= split.consumed;
     } while (split.tolerant && (result == CSV_FIELD_COUNT || result == CSV_EMPTY_LINE));

@@ -8,6 +8,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "base/assert.h"
+
 enum {
     GZIP_WINDOW_BITS = 15 + 16, /* the largest window, with gzip's header and trailer */
     GZIP_BYTES = 64 << 10,      /* what zlib holds at most */
@@ -55,6 +57,7 @@ enum shuffle_packing shuffle_packing_of(const char *path, size_t *bytes)
 /* Draws so that `bytes` are drawn in all. */
 static enum base_status unpack_draw(struct shuffle_unpacker *unpacker, uint64_t bytes, struct base_error *error)
 {
+    BASE_ASSERT(unpacker->governor || unpacker->drawn_bytes == 0); /* what was drawn can be given back */
     if (!unpacker->governor || bytes <= unpacker->drawn_bytes)
         return BASE_OK;
     const enum base_status status =
@@ -79,6 +82,7 @@ enum base_status shuffle_unpacker_open(enum shuffle_packing packing, struct base
     struct shuffle_unpacker *made = calloc(1, sizeof *made);
     if (!made)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to unpack a file");
+    BASE_ASSERT(packing != SHUFFLE_PACKING_NONE);
     made->packing = packing;
     made->governor = governor;
     made->whole = true;
@@ -154,6 +158,7 @@ enum base_status shuffle_unpacker_step(struct shuffle_unpacker *unpacker, struct
                                                                                   : zstd_once(unpacker, step, error);
         if (status != BASE_OK)
             return status;
+        BASE_ASSERT(step->in_bytes <= in && step->out_bytes <= out);
         if (step->in_bytes == in && step->out_bytes == out)
             break;
     }
