@@ -44,6 +44,14 @@ one_dialect()
     ! git grep -nE '== NULL|\b_Bool\b|/\* [A-Za-z].* -{5,} \*/|(if|while) \(!?status\)|%[0-9]*ll[ux]|\(unsigned long long\)' -- '*.c' '*.h'
 }
 
+# A test waits for what it can look at, and sleeps only between two looks: in these files, which look at the kernel, at
+# processes and at threads.
+tests_await()
+{
+    local looks='net/(conformance|uring/test_recv_zc)|shuffle/worker/test_worker|cluster/(test_daemons|node/test_(job|path_watch))'
+    ! git grep -nE '\b(usleep|nanosleep|clock_nanosleep|sleep)\(' -- 'tests/*.[ch]' | grep -vE "^tests/($looks)\.c:"
+}
+
 no_loose_ends()
 {
     ! git grep -nE '\b(TODO|FIXME|XXX)\b' -- '*.c' '*.h' ':!tests/suites'
@@ -114,6 +122,7 @@ check "the README is one page" readme_is_a_page
 check "links between documents lead somewhere" links_lead_somewhere
 check "quotes in the manual do not nest" quotes_in_order
 check "no loose ends in the sources" no_loose_ends
+check "tests await what they can look at" tests_await
 check "the sources have one dialect" one_dialect
 check "the options of deploy/cluster are as their table says" python3 -B tests/deploy/test_options.py
 check "texts and comments are plain" tests/words.py
