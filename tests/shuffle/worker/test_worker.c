@@ -4,9 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <unistd.h>
 
 #include <cmocka.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <pthread.h>
 
@@ -117,10 +120,25 @@ static void test_early(void **state)
     net_engine_close(engine);
 }
 
+/* A thread of this process sleeps: 'S' in its line after its name. */
+static bool thread_sleeps(pid_t thread)
+{
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    const char *name_end = strrchr(line, ')');
+    return name_end && name_end[1] == ' ' && name_end[2] == 'S';
+}
+
+/* Posts once the main thread sleeps: it is waiting for a command. */
 static void *post_later(void *argument)
 {
     struct swap *swap = argument;
-    usleep(1000);
+    while (!thread_sleeps(getpid()))
+        sched_yield();
     assert_int_equal(shuffle_worker_post(swap->worker, command_count, swap), BASE_OK);
     return NULL;
 }
@@ -137,9 +155,11 @@ static void a_worker_without_an_engine_hears_commands(void **state)
     assert_int_equal(shuffle_worker_post(swap.worker, command_count, &swap), BASE_OK);
     assert_true(shuffle_worker_stand_by(swap.worker, 0));
     assert_int_equal(swap.ran, 1);
+    alarm(120);
     assert_int_equal(pthread_create(&thread, NULL, post_later, &swap), 0);
     assert_true(shuffle_worker_stand_by(swap.worker, 600 * BASE_NS_PER_S)); /* would be a hang */
     assert_int_equal(pthread_join(thread, NULL), 0);
+    alarm(0);
     assert_int_equal(swap.ran, 2);
     shuffle_worker_close(swap.worker);
 }
