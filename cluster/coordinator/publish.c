@@ -378,7 +378,7 @@ bool coordinator_pending_message(struct cluster_coordinator *c, struct coordinat
     if (message->kind == CLUSTER_MESSAGE_FAILED) {
         publish_on_failed(c, pending, (uint32_t)i, &message->failed.error);
     } else if (published && !all_committed(pending)) { /* nobody was ordered to: its parts may have their old names */
-        base_error_set(&early, BASE_PROTOCOL, "it sent PUBLISHED before all nodes had committed");
+        base_error_set(&early, BASE_PROTOCOL, "it sent PUBLISHED before all nodes committed");
         publish_on_failed(c, pending, (uint32_t)i, &early);
     } else {
         on_done(c, pending, (uint32_t)i, published);

@@ -353,7 +353,7 @@ static void published_before_committed_is_refused(void **state)
     for (uint32_t i = 0; i < 2; i++)
         assert_true(rig->node[i].committed[client->job] && rig->node[i].published[client->job]);
     assert_true(rig->forgotten[client->job]);
-    assert_true(rig_logged(rig, BASE_LOG_ERROR, "it sent PUBLISHED before all nodes had committed"));
+    assert_true(rig_logged(rig, BASE_LOG_ERROR, "it sent PUBLISHED before all nodes committed"));
     rig_close(rig);
 }
 
