@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@
 
 #include "base/text/shown.h"
 
-enum { NAME_BYTES = 64, LINE_BYTES = 2048 };
+enum { NAME_BYTES = 64, LINE_BYTES = 2048, TERMINAL_WAIT_NS = 100000000 };
 
 static _Atomic(enum base_log_level) level_max = BASE_LOG_INFO;
 static atomic_ulong lines_lost; /* since the last that could be written */
@@ -106,12 +106,69 @@ static int stderr_reopen(const struct stat *info)
     return fd < 0 && S_ISCHR(info->st_mode) ? terminal_open(info->st_rdev) : fd;
 }
 
-/* A terminal that cannot be opened: its own word is all that there is to go by. */
-static bool polled_write(const char *line, size_t bytes)
+/* A terminal that cannot be opened anew: a write through the descriptor that others share may wait, whatever poll said,
+ * for as long as nobody reads the terminal. So a thread does it, one line at a time, and keeps at it. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool started, full; /* full: a line is there that is not written yet */
+    char line[LINE_BYTES];
+    size_t bytes;
+} terminal = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void *terminal_main(void *unused)
 {
-    struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
-    errno = EAGAIN; /* what poll finding nothing means */
-    return poll(&writable, 1, 0) > 0 && (writable.revents & POLLOUT) && write(STDERR_FILENO, line, bytes) > 0;
+    (void)unused;
+    pthread_setname_np(pthread_self(), "terminal");
+    pthread_mutex_lock(&terminal.lock);
+    for (;;) {
+        while (!terminal.full)
+            pthread_cond_wait(&terminal.changed, &terminal.lock);
+        pthread_mutex_unlock(&terminal.lock); /* nobody touches a full line */
+        const ssize_t ignored = write(STDERR_FILENO, terminal.line, terminal.bytes);
+        (void)ignored;
+        pthread_mutex_lock(&terminal.lock);
+        terminal.full = false;
+        pthread_cond_broadcast(&terminal.changed);
+    }
+    return NULL;
+}
+
+/* Signals are for the threads that expect them. */
+static bool terminal_start(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    terminal.started = pthread_create(&thread, NULL, terminal_main, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (terminal.started)
+        pthread_detach(thread);
+    return terminal.started;
+}
+
+/* Waits a little, so that the last line before an end is there; the next one finds the place full, and is lost. */
+static bool terminal_write(const char *line, size_t bytes)
+{
+    struct timespec until;
+    pthread_mutex_lock(&terminal.lock);
+    const bool taken = !terminal.full && (terminal.started || terminal_start());
+    if (taken) {
+        memcpy(terminal.line, line, bytes);
+        terminal.bytes = bytes;
+        terminal.full = true;
+        pthread_cond_broadcast(&terminal.changed);
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += TERMINAL_WAIT_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        while (terminal.full && pthread_cond_clockwait(&terminal.changed, &terminal.lock, CLOCK_MONOTONIC, &until) == 0)
+            ;
+    }
+    pthread_mutex_unlock(&terminal.lock);
+    errno = EAGAIN; /* what false means */
+    return taken;
 }
 
 /* A pipe, terminal or socket that nobody reads must not stop whoever logs. False: it takes nothing now. */
@@ -133,7 +190,7 @@ static bool stderr_write(const char *line, size_t bytes)
     if (fd >= 0)
         written = write(fd, line, bytes) > 0;
     else
-        written = S_ISFIFO(info.st_mode) ? spliced_write(line, bytes) : polled_write(line, bytes);
+        written = S_ISFIFO(info.st_mode) ? spliced_write(line, bytes) : terminal_write(line, bytes);
     const int failed = errno;
     if (fd >= 0)
         close(fd);

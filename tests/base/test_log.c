@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,10 +211,10 @@ static void a_pipe_that_others_fill_does_not_stop_who_logs(void **state)
 }
 
 /* What the process does whose terminal, which belongs to root, nobody reads. */
-static int log_to_terminal(const char *terminal)
+static int log_to_terminal(const char *terminal, bool controlling)
 {
     setsid();
-    const int fd = open(terminal, O_RDWR); /* the first that it opens controls it */
+    const int fd = open(terminal, controlling ? O_RDWR : O_RDWR | O_NOCTTY); /* the first that it opens controls it */
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || seteuid(65534) < 0)
         return 2;
     if (open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK) >= 0 || errno != EACCES)
@@ -224,9 +225,8 @@ static int log_to_terminal(const char *terminal)
     return 0;
 }
 
-static void a_terminal_of_another_user_does_not_stop_who_logs(void **state)
+static void log_to_unread_terminal(bool controlling)
 {
-    (void)state;
     const int master = posix_openpt(O_RDWR | O_NOCTTY);
     if (geteuid() != 0 || master < 0)
         skip();
@@ -235,7 +235,7 @@ static void a_terminal_of_another_user_does_not_stop_who_logs(void **state)
     const pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0)
-        _exit(log_to_terminal(ptsname(master)));
+        _exit(log_to_terminal(ptsname(master), controlling));
     int status;
     char text[64] = "";
     assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -244,6 +244,19 @@ static void a_terminal_of_another_user_does_not_stop_who_logs(void **state)
     assert_true(read(master, text, sizeof text - 1) > 30);
     assert_non_null(strstr(text, " n3 "));
     close(master);
+}
+
+static void a_terminal_of_another_user_does_not_stop_who_logs(void **state)
+{
+    (void)state;
+    log_to_unread_terminal(true);
+}
+
+/* It is not this process's own either, so nothing opens it anew. */
+static void and_neither_does_one_that_cannot_be_opened(void **state)
+{
+    (void)state;
+    log_to_unread_terminal(false);
 }
 
 int main(void)
@@ -258,6 +271,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(and_so_they_are_in_a_pipe_that_cannot_be_opened, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pipe_that_others_fill_does_not_stop_who_logs, setup, teardown),
         cmocka_unit_test_setup_teardown(a_terminal_of_another_user_does_not_stop_who_logs, setup, teardown),
+        cmocka_unit_test_setup_teardown(and_neither_does_one_that_cannot_be_opened, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
