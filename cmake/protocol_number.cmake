@@ -10,7 +10,7 @@ cmake_policy(VERSION 3.25)
 set(roots
     cluster/protocol/millrace.proto # the control plane: messages, their encoding and framing
     cluster/protocol/codec.c
-    cluster/protocol/frame.c
+    cluster/link/frame.c
     cluster/protocol/message.h
     net/proof/proof.c # how both ends prove that they have the key
     shuffle/frames/frame.c # the data plane: greeting, frames, rows in them, and which worker a row goes to

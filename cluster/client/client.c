@@ -18,7 +18,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cluster/client/progress.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 #include "cluster/protocol/liveness.h"
 
 /* A coordinator with a crowd of strangers at its door may throw out one who was about to prove its key. */

@@ -13,8 +13,8 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "cluster/protocol/frame.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/frame.h"
+#include "cluster/link/link.h"
 #include "cluster/protocol/liveness.h"
 
 /* Beats are tiny and must not be late on a machine that is busy with rows. Needs a privilege; without it, all threads

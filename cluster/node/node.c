@@ -18,10 +18,10 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "cluster/link/link.h"
+#include "cluster/link/listen_policy.h"
 #include "cluster/node/heartbeat.h"
 #include "cluster/node/job.h"
-#include "cluster/protocol/link.h"
-#include "cluster/protocol/listen_policy.h"
 #include "cluster/protocol/liveness.h"
 
 #define NODE_CONNECT_NS CLUSTER_SILENCE_NS

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cluster/link/listen_policy.h"
 #include "cluster/options/options.h"
-#include "cluster/protocol/listen_policy.h"
 
 struct client_reader {
     struct cluster_client_args *args;

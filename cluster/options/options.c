@@ -3,9 +3,9 @@
 
 #include <limits.h>
 
+#include "cluster/link/listen_policy.h"
 #include "cluster/options/key_option.h"
 #include "cluster/options/value.h"
-#include "cluster/protocol/listen_policy.h"
 
 #define ARGS_FIELD(member) OPTION_FIELD(struct cluster_client_args, member)
 

@@ -3,7 +3,7 @@
 #define MILLRACE_CLUSTER_SHELL_INTERNAL_H
 
 #include "cluster/coordinator/coordinator.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 #include "cluster/shell/disk.h"
 #include "cluster/shell/shell.h"
 

@@ -13,7 +13,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "cluster/protocol/listen_policy.h"
+#include "cluster/link/listen_policy.h"
 #include "cluster/shell/internal.h"
 #include "cluster/shell/state.h"
 

@@ -66,7 +66,7 @@ def check_number():
         replaced("cluster/protocol/millrace.proto", "uint64 sequence = 1;", "uint64 sequence = 3;"),
         replaced("cluster/protocol/message.h", "    X(COMMIT)", "    X(PUBLISH)"),
         replaced("cluster/protocol/codec.c", "hello->pid = wire->pid;", ""),
-        replaced("cluster/protocol/frame.c", "FRAME_TAG_1 = 0x06", "FRAME_TAG_1 = 0x07"),
+        replaced("cluster/link/frame.c", "FRAME_TAG_1 = 0x06", "FRAME_TAG_1 = 0x07"),
         replaced("shuffle/frames/frame.h", "uint32_t rows;", "uint64_t rows;"),
         replaced("shuffle/mesh/preamble.h", "uint64_t job;", "uint32_t job;"),
         replaced("net/proof/proof.c", "uint8_t version, kind, purpose;", "uint8_t kind, version, purpose;"),
@@ -86,10 +86,10 @@ def check_number():
     os.rename(os.path.join(TREE, "cluster/protocol/work.h"), os.path.join(TREE, "cluster/moved.h"))
     same.append(replaced("cluster/protocol/message.h", "cluster/protocol/work.h", "cluster/moved.h"))
     assert same == [ours] * 4, "a comment, white space or the place of a file changes the number"
-    os.remove(os.path.join(TREE, "cluster/protocol/frame.c"))
+    os.remove(os.path.join(TREE, "cluster/link/frame.c"))
     lost = subprocess.run([CMAKE, "-D", f"SOURCE={TREE}", "-D", f"VERSION={VERSION}", "-D", f"OUTPUT={OUTPUT}", "-P",
                            os.path.join(SCRIPTS, "protocol_number.cmake")], check=False, capture_output=True, text=True)
-    assert lost.returncode != 0 and "cluster/protocol/frame.c" in lost.stderr, lost
+    assert lost.returncode != 0 and "cluster/link/frame.c" in lost.stderr, lost
     for wanted in ("cluster/protocol/codec_report.c", "net/engine/engine.h", "shuffle/rows/schema.h", "base/status.h"):
         assert wanted in paths, f"{wanted} does not count"
 

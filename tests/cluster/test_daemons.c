@@ -23,8 +23,8 @@
 
 #include "base/build.h"
 #include "base/clock.h"
-#include "cluster/protocol/frame.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/frame.h"
+#include "cluster/link/link.h"
 #include "cluster/shell/state.h"
 
 enum { NODES = 3 };

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 
 #define LIMIT_NS (120 * BASE_NS_PER_S) /* only a hang waits for so long */
 

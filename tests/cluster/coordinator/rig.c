@@ -11,8 +11,8 @@
 
 #include "tests/cluster/coordinator/rig_node.h"
 
+#include "cluster/link/link.h"
 #include "cluster/protocol/codec.h"
-#include "cluster/protocol/link.h"
 
 static void rig_random(void *context, uint8_t *bytes, size_t count)
 {

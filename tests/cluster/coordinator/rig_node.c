@@ -12,8 +12,8 @@
 
 #include "tests/cluster/coordinator/rig_node.h"
 
+#include "cluster/link/link.h"
 #include "cluster/protocol/codec.h"
-#include "cluster/protocol/link.h"
 
 void rig_peer_say(struct rig *rig, uint64_t peer, const struct cluster_message *message)
 {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 #include "tests/cluster/coordinator/scene.h"
 
 /* What a step answers depends on nothing but what it was given: a second coordinator, stepped in between, sees the

@@ -14,8 +14,8 @@
 
 #include "base/build.h"
 #include "base/clock.h"
+#include "cluster/link/link.h"
 #include "cluster/node/heartbeat.h"
-#include "cluster/protocol/link.h"
 
 static struct cluster_link *wire;
 static _Atomic uint64_t work;

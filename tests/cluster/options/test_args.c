@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
+#include "cluster/link/listen_policy.h"
 #include "cluster/options/options.h"
 #include "cluster/options/value.h"
-#include "cluster/protocol/listen_policy.h"
 #include "tests/cluster/options/words.h"
 
 static void join_fills_the_request(void **state)

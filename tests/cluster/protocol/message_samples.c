@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 
 static struct net_address addresses[3];
 

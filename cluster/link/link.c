@@ -3,7 +3,7 @@
  * With a key the proof (net/proof/proof.h) comes first, both ways: its bytes pass all messages that wait, and what is
  * received goes to it until it is done. When it fails, the link is over; only a caller that showed no key, and so can
  * read plain messages, may still be told why. */
-#include "cluster/protocol/link.h"
+#include "cluster/link/link.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -16,7 +16,7 @@
 #include "base/build.h"
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cluster/protocol/frame.h"
+#include "cluster/link/frame.h"
 #include "net/proof/proof.h"
 
 enum { LINK_HEAD_BYTES = CLUSTER_FRAME_HEAD_BYTES, LINK_READ_BYTES = 64 << 10, LINK_USER_TIMEOUT_MS = 1200 };

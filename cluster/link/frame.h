@@ -1,8 +1,8 @@
 /* How a message lies on a control connection: its length (little-endian uint32, which does not count itself), the
  * codec's bytes, and a checksum over both. The checksum looks like a field that the codec does not know, so that a peer
  * of another version can still read a HELLO and say why it refuses it. */
-#ifndef MILLRACE_CLUSTER_PROTOCOL_FRAME_H
-#define MILLRACE_CLUSTER_PROTOCOL_FRAME_H
+#ifndef MILLRACE_CLUSTER_LINK_FRAME_H
+#define MILLRACE_CLUSTER_LINK_FRAME_H
 
 #include "cluster/protocol/codec.h"
 

@@ -1,4 +1,4 @@
-#include "cluster/protocol/listen_policy.h"
+#include "cluster/link/listen_policy.h"
 
 #include <arpa/inet.h>
 #include <glob.h>

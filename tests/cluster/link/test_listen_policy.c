@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cluster/protocol/listen_policy.h"
+#include "cluster/link/listen_policy.h"
 
 static struct base_error error;
 

@@ -1,12 +1,12 @@
-/* A control connection: messages with length and checksum (cluster/protocol/frame.h), over a non-blocking TCP socket
+/* A control connection: messages with length and checksum (cluster/link/frame.h), over a non-blocking TCP socket
  * (TCP_NODELAY), for an epoll loop. With a key both ends first prove that they have it (net/proof/proof.h): until then
  * no message is looked at, and those that are sent wait. Without one nothing is said in front of the messages.
  *
  * The loop registers cluster_link_fd with cluster_link_interest, calls cluster_link_ready when epoll says so, then
  * takes messages with cluster_link_receive until BASE_BUSY. After a call that may send, the interest may have changed.
  * Nothing here blocks or looks at a clock. */
-#ifndef MILLRACE_CLUSTER_PROTOCOL_LINK_H
-#define MILLRACE_CLUSTER_PROTOCOL_LINK_H
+#ifndef MILLRACE_CLUSTER_LINK_LINK_H
+#define MILLRACE_CLUSTER_LINK_LINK_H
 
 #include "cluster/protocol/codec.h"
 #include "net/proof/key.h"

@@ -1,4 +1,4 @@
-#include "cluster/protocol/frame.h"
+#include "cluster/link/frame.h"
 
 #include <stdlib.h>
 #include <xxhash.h>

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "cluster/protocol/frame.h"
-#include "cluster/protocol/link.h"
+#include "cluster/link/frame.h"
+#include "cluster/link/link.h"
 #include "net/proof/proof.h"
 
 #define SOON (base_clock_now_ns() + 60 * BASE_NS_PER_S)

@@ -1,7 +1,7 @@
 /* Where daemons may listen: anywhere when callers prove the cluster's key, else nowhere, unless whoever starts them
  * says that all users of this machine may have their rights. */
-#ifndef MILLRACE_CLUSTER_PROTOCOL_LISTEN_POLICY_H
-#define MILLRACE_CLUSTER_PROTOCOL_LISTEN_POLICY_H
+#ifndef MILLRACE_CLUSTER_LINK_LISTEN_POLICY_H
+#define MILLRACE_CLUSTER_LINK_LISTEN_POLICY_H
 
 #include "net/engine/engine.h"
 
