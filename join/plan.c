@@ -27,7 +27,12 @@ const char *join_type_word(enum join_type type)
     return words[type];
 }
 
-static const char *const plan_side_words[2] = {"left", "right"};
+static const char *plan_side_word(const struct join_plan *plan, uint32_t side)
+{
+    if (plan->sides == 1)
+        return "in";
+    return side == 0 ? "left" : "right";
+}
 
 uint64_t join_plan_relation_bytes(const struct shuffle_relation *relation)
 {
@@ -206,7 +211,7 @@ static enum base_status plan_name_side(const struct join_plan *plan, uint32_t si
         field[i] = from->relation.schema.field[from->project[plan->item[i].column]];
         field[i].nullable |= plan->sides == 2 && join_type_pads(plan->type, side);
         if (shuffle_schema_find(named, field[i].name) >= 0)
-            status = join_words_rename(named, plan->sides == 1 ? "in" : plan_side_words[side], field[i].name, error);
+            status = join_words_rename(named, plan_side_word(plan, side), field[i].name, error);
         if (status == BASE_OK)
             status = shuffle_schema_append(named, &field[i], error);
     }
