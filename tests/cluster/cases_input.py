@@ -38,7 +38,8 @@ def refused(cluster, says, left, *words, code=1, right=None, on="id=id"):
                           (("--left", left, "--right", good), ("--out", out))):
         side = "--right" if sides[3] == left else "--left"
         moved = [word.replace("--left-", side + "-") for word in words]
-        cluster.fail("join", *sides, "--on", on, *moved, *target, code=code, says=says, not_left=out)
+        told = [word.replace("--left-incomplete", side + "-incomplete") for word in says]
+        cluster.fail("join", *sides, "--on", on, *moved, *target, code=code, says=told, not_left=out)
     runs(cluster)
 
 
@@ -370,7 +371,7 @@ def incomplete_results(cluster):
     os.rename(os.path.join(out, parts[1]), lab.path("part"))
     fewer = cluster.job("shuffle", "--in", out, "--by", "id", "--incomplete", "yes")["rows"]
     expect(0 < fewer < 2000, "rows of all parts but one:", fewer)
-    refused(cluster, [f"it has {len(parts) - 1} of the {len(parts)} parts", parts[1], "--incomplete=yes"], out)
+    refused(cluster, [f"it has {len(parts) - 1} of the {len(parts)} parts", parts[1], " --left-incomplete=yes"], out)
     refused(cluster, ["not complete", parts[1]], out + "/part-*.csv")
     reads(os.path.join(out, parts[0]), fewer - cluster.job("shuffle", "--in", os.path.join(out, parts[2]), "--by", "id")["rows"])
     os.rename(lab.path("part"), os.path.join(out, parts[1]))
