@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/assert.h"
 #include "base/file.h"
 #include "shuffle/source/relation.h"
 
@@ -32,6 +33,7 @@ struct listing {
 
 static bool has_suffix(const char *text, const char *suffix)
 {
+    BASE_ASSERT(text && suffix);
     const size_t bytes = strlen(text), tail = strlen(suffix);
     return bytes >= tail && memcmp(text + bytes - tail, suffix, tail) == 0;
 }

@@ -223,7 +223,8 @@ enum base_status shuffle_unpack_beginning(enum shuffle_packing packing, int fd, 
     uint8_t *chunk = malloc(BEGINNING_BYTES);
     if (!chunk)
         return base_error_set(error, BASE_NO_MEMORY, "no memory to look at %s", path);
-    struct shuffle_unpack_step step = {.out = data, .out_bytes = bytes};
+    struct shuffle_unpack_step step = {.out_bytes = bytes};
+    step.out = data;
     enum base_status status = shuffle_unpacker_open(packing, NULL, &unpacker, error);
     if (status == BASE_OK)
         status = unpack_unpack(unpacker, fd, path, chunk, &step, error);

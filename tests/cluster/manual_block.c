@@ -27,8 +27,10 @@ void manual_block_check(const char *page, const char *begin_line, const char *en
                         const char *what)
 {
     char *text = page_read(page), *begin = strstr(text, begin_line), *end = strstr(text, end_line);
-    if (!begin || !end || begin > end)
+    if (!begin || !end || begin > end) {
         fail_msg("%s has no place for %s", page, what);
+        abort();
+    }
     begin += strlen(begin_line);
     const size_t bytes = strlen(block);
     if (getenv("MILLRACE_WRITE")) {

@@ -208,16 +208,20 @@ static void memory_told_to_the_engine_is_sent_from(void **state)
     static const int order[PIECES] = {1, 2, 0};
     static const struct {
         size_t at, bytes;
-    } sends[] = {{0, PIECE}, {PIECE + 5, 20000}, {2 * PIECE, PIECE}, {PIECE - 7000, 14000}, {3 * PIECE - 1500, 3000}};
+    } sends[] = {{0, PIECE},
+                 {PIECE + 5, 20000},
+                 {(size_t)2 * PIECE, PIECE},
+                 {PIECE - 7000, 14000},
+                 {(size_t)3 * PIECE - 1500, 3000}};
     struct net_engine_config config = bench_config();
     struct bench_peer *client, *server;
     struct bench *bench = bench_open(*state, &config);
-    uint8_t *data = bench_bytes((PIECES + 1) * PIECE, 6);
+    uint8_t *data = bench_bytes((size_t)(PIECES + 1) * PIECE, 6);
     size_t before = 0;
 
     bench_pair(bench, &client, &server);
     for (int i = 0; i < PIECES; i++)
-        net_memory_register(client->engine, data + order[i] * PIECE, PIECE);
+        net_memory_register(client->engine, data + (size_t)order[i] * PIECE, PIECE);
     for (int round = 0; round <= PIECES; round++) {
         for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
             bench_send(client, data + sends[i].at, sends[i].bytes, 1);
@@ -227,7 +231,7 @@ static void memory_told_to_the_engine_is_sent_from(void **state)
             before = server->bytes;
         }
         if (round < PIECES)
-            net_memory_unregister(client->engine, data + round * PIECE);
+            net_memory_unregister(client->engine, data + (size_t)round * PIECE);
     }
     free(data);
     bench_close(bench);

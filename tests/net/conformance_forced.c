@@ -101,19 +101,19 @@ static void streams_get_through_hardly_any_room(void **state)
     config.completions_max = 1; /* the least there is */
     config.socket.send_buffer_bytes = 4096;
     struct bench *bench = bench_open(*state, &config);
-    uint8_t *data = bench_bytes(PAIRS * BYTES, 23);
+    uint8_t *data = bench_bytes((size_t)PAIRS * BYTES, 23);
 
     for (int i = 0; i < PAIRS; i++)
         bench_pair(bench, &clients[i], &servers[i]);
     for (int i = 0; i < PAIRS; i++) {
-        bench_send(clients[i], data + i * BYTES, BYTES, 3);
-        bench_send(servers[i], data + i * BYTES, BYTES, 64);
+        bench_send(clients[i], data + (size_t)i * BYTES, BYTES, 3);
+        bench_send(servers[i], data + (size_t)i * BYTES, BYTES, 64);
     }
     for (int i = 0; i < PAIRS; i++) {
         BENCH_UNTIL(bench, servers[i]->bytes == BYTES && clients[i]->bytes == BYTES);
         BENCH_UNTIL(bench, servers[i]->sent && clients[i]->sent);
-        assert_memory_equal(servers[i]->data, data + i * BYTES, BYTES);
-        assert_memory_equal(clients[i]->data, data + i * BYTES, BYTES);
+        assert_memory_equal(servers[i]->data, data + (size_t)i * BYTES, BYTES);
+        assert_memory_equal(clients[i]->data, data + (size_t)i * BYTES, BYTES);
     }
     free(data);
     bench_close(bench);

@@ -91,14 +91,15 @@ static void take_step(struct bisect_run *run, const struct network *network, con
         .kind = step->kind,
         .node = step->node,
         .flow_count = step->flow_count,
-        .flow = calloc(step->flow_count, sizeof *told->flow),
-        .flow_bytes = calloc(step->flow_count, sizeof *told->flow_bytes),
         .window_count = 2,
-        .window = calloc(2, sizeof *told->window),
         .host_busy_permille = network->busy_permille,
         .host_processors = 2,
         .sum = {
             .verified_bytes = 1, .retransmits = 2, .cpu_user_ns = network->cpu_ns, .mtu = 1500, .segment_bytes = 1448}};
+    told->flow = calloc(step->flow_count, sizeof *told->flow);
+    told->flow_bytes = calloc(step->flow_count, sizeof *told->flow_bytes);
+    told->window = calloc(2, sizeof *told->window);
+    assert_true(told->flow && told->flow_bytes && told->window);
     for (uint32_t i = 0; i < step->flow_count; i++) {
         told->flow[i] = step->flow[i];
         told->flow_bytes[i] = (uint64_t)(flow_rate(network, step, i) * 1e9 / 8);

@@ -83,7 +83,8 @@ static struct net_engine *client_of(struct bench *bench)
 static struct net_file_op *read_nothing(struct bench *bench, const int pipe_fds[2], uint8_t *buffer,
                                         struct net_file_op *op)
 {
-    *op = (struct net_file_op){.kind = NET_FILE_READ, .fd = pipe_fds[0], .buffer = buffer, .bytes = 4096};
+    *op = (struct net_file_op){.kind = NET_FILE_READ, .fd = pipe_fds[0], .bytes = 4096};
+    op->buffer = buffer;
     assert_int_equal(net_file_submit(client_of(bench), op), BASE_OK);
     return op;
 }

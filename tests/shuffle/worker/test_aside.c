@@ -130,7 +130,7 @@ static void marked_rows_come_once_and_whole(void **state)
         struct world *world = world_open("id:int64,text:string", busy, 0);
         world_take(world, world->marked);
         expect_marked(world, 0);
-        assert_true(world->sink.bytes > 5 * WIDE_BYTES); /* rows wider than the buffer, too */
+        assert_true(world->sink.bytes > (size_t)5 * WIDE_BYTES); /* rows wider than the buffer, too */
         const uint32_t before = world->sink.count;
         static const uint8_t none[ROWS];
         world_take(world, none);
