@@ -134,6 +134,8 @@ static enum base_status probe_consume(struct shuffle_sink *base, struct shuffle_
     struct probe_sink *sink = probe_sink(base);
     if (rows->next == rows->count)
         return BASE_OK;
+    if (!sink->config.table->sealed) /* who sends them was ordered to probe before all had sealed */
+        return base_error_set(error, BASE_PROTOCOL, "rows of the probe side came before the build side was complete");
     while (rows->next < rows->count) {
         enum base_status status = join_probe_sink_drain(base, error);
         if (status != BASE_OK)

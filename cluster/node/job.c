@@ -51,6 +51,8 @@ static void job_fail(struct node_job *job, const struct base_error *error)
 {
     if (job->state.now != NODE_JOB_FAILED && job->state.now != NODE_JOB_RELEASING)
         base_state_enter(&job->state, NODE_JOB_FAILED);
+    node_resolve_abandon(job->resolve); /* an order that came too early failed the job: nobody wants its sources */
+    job->resolve = NULL;
     say_failed(job, job->id, error);
 }
 
@@ -156,6 +158,8 @@ static enum base_status keep_side(struct node_side *side, const struct shuffle_r
                                   bool survey, struct base_error *error)
 {
     BASE_ASSERT(!side->file_bytes && !side->survey_index);
+    if (survey && relation->placement == SHUFFLE_GENERATED)
+        return base_error_set(error, BASE_PROTOCOL, "ordered to survey rows that are generated");
     side->capacity = capacity;
     side->survey = survey;
     side->generated = relation->placement == SHUFFLE_GENERATED;

@@ -374,6 +374,8 @@ static void get_output(struct wire_reader *reader, const Wire__Plan *wire, struc
     if (files)
         snprintf(plan->files, sizeof plan->files, "%s", files);
     free(files);
+    if (plan->into_table && (plan->kind != JOIN_JOB_SHUFFLE || plan->out))
+        wire_refuse(reader, BASE_PROTOCOL, "only a shuffle without an output goes into tables");
     if ((!plan->out) != (plan->output == SHUFFLE_OUTPUT_COUNT))
         wire_refuse(reader, BASE_PROTOCOL, "output kind and output directory contradict each other");
 }

@@ -287,6 +287,31 @@ static void an_error_of_the_output_is_passed_on(void **state)
     row_set_close(&world.probe);
 }
 
+static void probe_rows_before_the_table_is_sealed_are_refused(void **state)
+{
+    (void)state;
+    struct row_set set;
+    row_set_open(&set, "k:int64", 1);
+    row_sets_pair(&set, &set);
+    add_rows(&set, 10, 10, 1);
+    struct base_governor *governor;
+    struct join_table *table;
+    struct shuffle_sink *sink;
+    assert_int_equal(base_governor_open(0, &governor, NULL), BASE_OK);
+    const struct join_table_config config = {.governor = governor, .layout = &set.layout, .key = &set.key};
+    assert_int_equal(join_table_open(&config, &table, NULL), BASE_OK);
+    const struct join_probe_sink_config probe = {.table = table, .key = &set.key, .layout = &set.layout, .build = 1};
+    assert_int_equal(join_probe_sink_open(&probe, &sink, NULL), BASE_OK);
+    struct shuffle_rows rows = {.row = (const uint8_t *const *)set.row, .hash = set.hash, .count = set.count};
+    struct base_error error = {0};
+    assert_int_equal(shuffle_sink_consume(sink, &rows, &error), BASE_PROTOCOL);
+    assert_int_equal(rows.next, 0);
+    join_sink_close(sink);
+    join_table_close(table);
+    base_governor_close(governor);
+    row_set_close(&set);
+}
+
 static void an_error_of_the_table_is_passed_on(void **state)
 {
     (void)state;
@@ -321,6 +346,7 @@ int main(void)
         cmocka_unit_test(a_spent_turn_says_busy),
         cmocka_unit_test(an_error_of_the_output_is_passed_on),
         cmocka_unit_test(an_error_of_the_table_is_passed_on),
+        cmocka_unit_test(probe_rows_before_the_table_is_sealed_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

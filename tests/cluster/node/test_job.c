@@ -22,6 +22,7 @@ enum { WORKERS = 2, HEARD_MAX = 64, MORSELS_MAX = 256 };
 static struct {
     struct base_governor *governor;
     struct cluster_crew *crew;
+    bool survey; /* begin() orders one */
     struct node_job job;
     uint64_t last;
     uint32_t count;
@@ -61,8 +62,11 @@ static int open_agent(void **state)
     config.governor = agent.governor;
     if (cluster_crew_open(&config, &agent.crew, &error) != BASE_OK)
         fail_msg("%s", error.text);
-    agent.job = (struct node_job){
-        .node_name = "n1", .crew = agent.crew, .workers = WORKERS, .send = hear, .resolve_fd = eventfd(0, EFD_CLOEXEC)};
+    agent.job = (struct node_job){.node_name = "n1",
+                                  .crew = agent.crew,
+                                  .workers = WORKERS,
+                                  .send = hear,
+                                  .resolve_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     node_job_begin(&agent.job);
     assert_true(agent.job.resolve_fd >= 0);
     return 0;
@@ -159,6 +163,7 @@ static void begin(const struct shuffle_settings *settings)
     message.kind = CLUSTER_MESSAGE_PREPARE;
     message.prepare.plan = &plan;
     message.prepare.morsel_capacity[0] = MORSELS_MAX;
+    message.prepare.survey[0] = agent.survey;
     order(&message);
     cluster_plan_free(&plan); /* emptied when the crew took it over */
 }
@@ -408,6 +413,42 @@ static void test_look_abandoned(void **state)
     assert_int_equal(agent.heard[await()].kind, CLUSTER_MESSAGE_CLOSED);
 }
 
+/* A coordinator that does not wait for the sources: whenever the look at them ends, the job has failed, once. */
+static void test_orders_during_a_look(void **state)
+{
+    (void)state;
+    static const enum cluster_message_kind early[] = {CLUSTER_MESSAGE_CONNECT, CLUSTER_MESSAGE_START,
+                                                      CLUSTER_MESSAGE_STAGE, CLUSTER_MESSAGE_MEASURE};
+    for (size_t i = 0; i < sizeof early / sizeof *early; i++) {
+        struct cluster_message message = {.kind = CLUSTER_MESSAGE_RESOLVE, .resolve = {.source_count = 1}};
+        message.resolve.source[0].text = strdup("gen:rows=1000,row=16");
+        agent.last++;
+        agent.count = 0;
+        order(&message);
+        order_simple(early[i]);
+        expect_failed(BASE_PROTOCOL);
+        const struct timespec until_it_has_ended = {.tv_nsec = 20000000}; /* in most runs: both orders must be right */
+        nanosleep(&until_it_has_ended, NULL);
+        node_job_resolved(&agent.job);
+        assert_int_equal(agent.count, 1);
+        release(true);
+        run_good_job();
+    }
+}
+
+/* Generated rows have no quotes and lines to count, and no file. */
+static void test_survey_of_generated_rows_is_refused(void **state)
+{
+    (void)state;
+    const struct shuffle_settings settings = {0};
+    agent.survey = true;
+    begin(&settings);
+    agent.survey = false;
+    expect_failed(BASE_PROTOCOL);
+    release(true);
+    run_good_job();
+}
+
 int main(void)
 {
     base_log_set_level(BASE_LOG_ERROR);
@@ -421,6 +462,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cause_while_aborting, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_fault_has_a_failure, open_agent, close_agent),
         cmocka_unit_test_setup_teardown(test_look_abandoned, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_orders_during_a_look, open_agent, close_agent),
+        cmocka_unit_test_setup_teardown(test_survey_of_generated_rows_is_refused, open_agent, close_agent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -395,7 +395,7 @@ static void test_limits(void **state)
 static void test_plans_are_checked(void **state)
 {
     (void)state;
-    for (int fault = 0; fault < 20; fault++) {
+    for (int fault = 0; fault < 21; fault++) {
         struct cluster_message message;
         message_sample(CLUSTER_MESSAGE_PREPARE, &message);
         struct cluster_plan *plan = message.prepare.plan;
@@ -477,6 +477,10 @@ static void test_plans_are_checked(void **state)
         case 14:
             plan->join.side[1].relation.generator.key_count = UINT64_MAX;
             words = "out of range";
+            break;
+        case 19:
+            plan->join.into_table = true;
+            words = "only a shuffle without an output";
             break;
         default:
             plan->join.side[0].relation.schema.field[3].width = SHUFFLE_ROW_BYTES_MAX + 1;
