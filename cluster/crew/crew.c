@@ -178,7 +178,7 @@ static void crew_forget_job(struct cluster_crew *crew)
     crew->mailroom = NULL;
     crew_bisect_forget(crew);
     cluster_plan_free(&crew->plan);
-    crew->active = false;
+    crew->active = crew->releasing = false;
 }
 
 void cluster_crew_close(struct cluster_crew *crew)
@@ -414,8 +414,10 @@ enum base_status cluster_crew_halt(struct cluster_crew *crew, uint32_t side, uin
 
 void cluster_crew_release(struct cluster_crew *crew, bool abort)
 {
-    if (crew->active)
-        crew_post_all(crew, abort ? crew_command_abort : crew_command_finish);
+    if (!crew->active || crew->releasing)
+        return;
+    crew->releasing = true;
+    crew_post_all(crew, abort ? crew_command_abort : crew_command_finish);
 }
 
 /* ---- answers, for the control thread ---- */

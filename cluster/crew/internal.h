@@ -71,7 +71,7 @@ struct cluster_crew {
     struct net_address *address;
     int event_fd;
     /* a job's, the control thread's */
-    bool active;
+    bool active, releasing;
     struct cluster_plan plan;
     uint32_t first_worker;
     uint32_t node_count;
