@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/text/shown.h"
 
 enum { NAME_BYTES = 64, LINE_BYTES = 2048, TERMINAL_WAIT_NS = 100000000 };
@@ -111,7 +112,8 @@ static int stderr_reopen(const struct stat *info)
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool started, full; /* full: a line is there that is not written yet */
+    bool started, full; /* full: a line is there that is not written yet, */
+    uint64_t since_ns;  /* since then */
     char line[LINE_BYTES];
     size_t bytes;
 } terminal = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -148,23 +150,31 @@ static bool terminal_start(void)
     return terminal.started;
 }
 
-/* Waits a little, so that the last line before an end is there; the next one finds the place full, and is lost. */
+/* Waits until the place is free. Under the lock, which is given up meanwhile. */
+static void terminal_await(uint64_t until_ns)
+{
+    const struct timespec until = {.tv_sec = (time_t)(until_ns / BASE_NS_PER_S),
+                                   .tv_nsec = (long)(until_ns % BASE_NS_PER_S)};
+    while (terminal.full && pthread_cond_clockwait(&terminal.changed, &terminal.lock, CLOCK_MONOTONIC, &until) == 0)
+        ;
+}
+
+/* Waits a little: for its turn, if another thread's line is on its way, and so that the last line before an end is
+ * there. A line that has been there for so long says that nobody reads: the next is lost at once. */
 static bool terminal_write(const char *line, size_t bytes)
 {
-    struct timespec until;
     pthread_mutex_lock(&terminal.lock);
+    const uint64_t now_ns = base_clock_now_ns(), until_ns = now_ns + TERMINAL_WAIT_NS;
+    if (terminal.full && now_ns - terminal.since_ns < TERMINAL_WAIT_NS)
+        terminal_await(until_ns);
     const bool taken = !terminal.full && (terminal.started || terminal_start());
     if (taken) {
         memcpy(terminal.line, line, bytes);
         terminal.bytes = bytes;
         terminal.full = true;
+        terminal.since_ns = now_ns;
         pthread_cond_broadcast(&terminal.changed);
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += TERMINAL_WAIT_NS;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        while (terminal.full && pthread_cond_clockwait(&terminal.changed, &terminal.lock, CLOCK_MONOTONIC, &until) == 0)
-            ;
+        terminal_await(until_ns);
     }
     pthread_mutex_unlock(&terminal.lock);
     errno = EAGAIN; /* what false means */
