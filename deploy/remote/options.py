@@ -115,7 +115,7 @@ def value_of(row, text):
 def find(verb, word, known):
     """The row of an option's name or letter."""
     for row in known.values():
-        if verb in row.there and word in (row.name, f"-{row.letter}"):
+        if verb in row.there and word in ([row.name, f"-{row.letter}"] if row.letter else [row.name]):
             return row
     if word in known and verb in known[word].here:
         raise Failure(2, f"{verb}: {word} is for clusters on this machine{MORE}")

@@ -8,7 +8,7 @@ import sys
 VARIABLE_SECTIONS = re.compile(r"\.t?(data|bss)(?!\.rel\.ro)|\*COM\*")
 # Of the C library and jansson: memory, texts and sorting. gmtime_r and strftime print a time that they are given.
 LIBRARY = re.compile(
-    r"(__)?(mem(cpy|move|set|cmp|chr)|str(len|cmp|ncmp|chr|rchr|dup|ndup|str|spn|cspn|verscmp|ftime)|v?snprintf|v?asprintf)(_chk)?$"
+    r"(__)?(mem(cpy|move|set|cmp|chr)|bcmp|str(len|cmp|ncmp|chr|rchr|dup|ndup|str|spn|cspn|verscmp|ftime)|v?snprintf|v?asprintf)(_chk)?$"
     r"|(malloc|calloc|realloc|free|qsort|gmtime_r|__errno_location|__stack_chk_fail|__isoc\w+|_GLOBAL_OFFSET_TABLE_)$"
     r"|json_(delete|dumps|pack|string|array\w*|object\w*|integer)$"
 )

@@ -218,7 +218,7 @@ static bool sim_pass_time(struct sim_cluster *cluster)
     for (uint32_t w = 0; w < cluster->workers; w++) {
         const struct shuffle_task *task = shuffle_worker_task(cluster->worker[w].worker);
         if (task)
-            deadline_ns = base_min_u64(deadline_ns, task->ops->deadline_ns(task));
+            deadline_ns = base_min_u64(deadline_ns, shuffle_task_deadline_ns(task));
     }
     if (deadline_ns == UINT64_MAX || deadline_ns <= net_sim_now_ns(cluster->world))
         return false;
