@@ -159,7 +159,7 @@ static void terminal_await(uint64_t until_ns)
         ;
 }
 
-/* Waits a little: for its turn, if another thread's line is on its way, and so that the last line before an end is
+/* Waits a little: for its turn, while another thread's line is written, and so that the last line before an end is
  * there. A line that has been there for so long says that nobody reads: the next is lost at once. */
 static bool terminal_write(const char *line, size_t bytes)
 {
