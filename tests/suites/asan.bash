@@ -3,4 +3,5 @@
 # groups: default full
 # limit: 2400
 build asan
-MILLRACE_SIM_SEEDS=25 run_ctest asan
+# Those of the tree itself look at objects, which are the same in `unit`.
+MILLRACE_SIM_SEEDS=25 run_ctest asan -E '^(tests\.tested|rooms\.calls)$'
