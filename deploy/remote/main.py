@@ -1,6 +1,9 @@
 """deploy/cluster for clusters on other hosts (--via ssh, --via slurm): words in, exit code out."""
-import os
 import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # a KeyboardInterrupt within an import could be swallowed
+
+import os
 import sys
 
 import check
@@ -189,6 +192,7 @@ VERBS = {"install": verb_install, "uninstall": verb_uninstall,
 
 def main():
     verb = sys.argv[1]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         given = options.read(verb, sys.argv[2:])
         return VERBS[verb](given, Store(given.name))

@@ -6,12 +6,17 @@
     logs/MEMBER   what each member logged until then, 20,000 lines at most
     doctor/NODE.json  what `millrace doctor` says there
 """
+import signal
+
+if __name__ == "__main__":
+    # Until the client is there a Ctrl-C ends us. As a KeyboardInterrupt within an import it could be swallowed.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
 import collections
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
