@@ -88,7 +88,7 @@ void shuffle_pass_start(struct shuffle_pass *pass)
 static void pass_count(struct shuffle_pass *pass, bool nulls)
 {
     uint32_t dropped = 0, null = 0;
-    const bool drops = nulls || pass->unwanted || pass->config.hooks.select;
+    const bool drops = nulls || pass->config.hooks.select;
     for (uint32_t i = 0; drops && i < pass->batch->rows; i++)
         dropped += pass->destination[i] == SHUFFLE_DROP;
     for (uint32_t i = 0; nulls && i < pass->batch->rows; i++)
@@ -117,8 +117,6 @@ static void pass_direct(struct shuffle_pass *pass)
             pass->destination[i] |= 0U - (uint32_t)pass->null[i]; /* NULL: all ones is SHUFFLE_DROP */
     if (config->hooks.select)
         config->hooks.select(config->hooks.context, batch, pass->hash, pass->destination);
-    for (uint32_t i = 0; pass->unwanted && i < batch->rows; i++)
-        pass->destination[i] = SHUFFLE_DROP;
     pass_count(pass, nulls);
 }
 
@@ -193,7 +191,8 @@ static enum base_status pass_scan(struct shuffle_pass *pass, bool *worked, struc
         }
         pass->cursor = pass->aside_cursor = 0;
         *worked = true;
-        if (pass->batch->rows == 0) { /* all were bad, and are left out */
+        if (pass->batch->rows == 0 || pass->unwanted) { /* 0: all were bad, and are left out */
+            pass->rows_dropped += pass->batch->rows;
             pass->batch = NULL;
             return BASE_OK;
         }
