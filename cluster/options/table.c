@@ -83,26 +83,30 @@ static const struct option_row *find_row(const struct argp_table *table, int key
     return NULL;
 }
 
+/* How the option was given first; NULL: it was not. */
+static const struct option_given *given_find(const struct option_reading *reading, const struct option_row *row)
+{
+    for (uint32_t i = 0; i < reading->given_count; i++)
+        if (reading->given[i].row == row)
+            return &reading->given[i];
+    return NULL;
+}
+
 /* Of two values neither may win unseen. */
 static enum base_status table_take(struct option_reading *reading, const struct option_row *row, const char *text)
 {
     if (text && *text == '\0')
         return base_error_set(reading->error, BASE_INVALID, "--%s has an empty value: give it one, or omit the option",
                               row->name);
-    bool again = false;
-    for (uint32_t i = 0; i < reading->given_count; i++) {
-        if (reading->given[i].row != row)
-            continue;
-        again = true;
-        if (row->repeats)
-            break;
-        if (!text || strcmp(text, reading->given[i].text) == 0)
+    const struct option_given *before = given_find(reading, row);
+    if (before && !row->repeats) {
+        if (!text || strcmp(text, before->text) == 0)
             return BASE_OK;
         return base_error_set(reading->error, BASE_INVALID,
                               "--%s is given twice, with \"%.80s\" and \"%.80s\": give it once", row->name,
-                              reading->given[i].text, text);
+                              before->text, text);
     }
-    if (!again) {
+    if (!before) {
         BASE_ASSERT(reading->given_count < 2 * OPTION_ROWS_MAX);
         reading->given[reading->given_count++] = (struct option_given){row, text};
     }
@@ -196,18 +200,10 @@ enum base_status option_table_read(const struct option_command *command, int arg
     return status;
 }
 
-static bool row_given(const struct option_reading *reading, const struct option_row *row)
-{
-    for (uint32_t i = 0; i < reading->given_count; i++)
-        if (reading->given[i].row == row)
-            return true;
-    return false;
-}
-
 static enum base_status row_complete(const struct option_row *row, struct option_reading *reading)
 {
     char value[OPTION_VALUE_BYTES];
-    if (row_given(reading, row))
+    if (given_find(reading, row))
         return BASE_OK;
     if (row->needed)
         return base_error_set(reading->error, BASE_INVALID, "--%s=%s is missing: %s", row->name,
