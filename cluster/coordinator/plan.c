@@ -275,8 +275,7 @@ enum base_status coordinator_plan(struct cluster_coordinator *c, struct coordina
         shuffle_relation_free(&relation[1]);
         return status;
     }
-    const bool join = job->submit.kind == CLUSTER_KIND_JOIN;
-    const struct join_request request = {.kind = join ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE,
+    const struct join_request request = {.kind = cluster_join_kind(job->submit.kind),
                                          .type = job->submit.type,
                                          .null_equal = job->submit.null_equal,
                                          .null_aware = job->submit.null_aware,

@@ -403,7 +403,7 @@ void wire_get_plan(struct wire_reader *reader, const Wire__Plan *wire, uint64_t 
     static const size_t sides[CLUSTER_KIND_COUNT] = {[CLUSTER_KIND_JOIN] = 2, [CLUSTER_KIND_SHUFFLE] = 1};
     if (wire->n_side != sides[plan->kind])
         wire_refuse(reader, BASE_PROTOCOL, "a plan of %zu sides", wire->n_side);
-    plan->join.kind = plan->kind == CLUSTER_KIND_JOIN ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE;
+    plan->join.kind = cluster_join_kind(plan->kind);
     if (!reader->failed && plan->kind != CLUSTER_KIND_BISECT)
         get_join(reader, wire, &plan->join);
     if (!reader->failed)

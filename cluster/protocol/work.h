@@ -14,6 +14,12 @@ enum cluster_job_kind {
     CLUSTER_KIND_COUNT
 };
 
+/* How a plan of rows calls it; not of BISECT, which has none. */
+static inline enum join_job_kind cluster_join_kind(enum cluster_job_kind kind)
+{
+    return kind == CLUSTER_KIND_JOIN ? JOIN_JOB_JOIN : JOIN_JOB_SHUFFLE;
+}
+
 /* Everything that a node needs to run its share of a job. Owned by itself. */
 struct cluster_plan {
     enum cluster_job_kind kind;
