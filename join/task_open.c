@@ -55,17 +55,13 @@ static enum base_status task_open_sinks(struct join_task *task, struct base_erro
     if (plan->kind == JOIN_JOB_SHUFFLE)
         return plan->into_table ? join_build_sink_open(task->table, &task->sink[0], error)
                                 : shuffle_output_sink_open(task->output, &task->sink[0], error);
-    const enum base_status status = join_build_sink_open(task->table, &task->sink[0], error);
+    enum base_status status = join_build_sink_open(task->table, &task->sink[0], error);
+    for (uint32_t side = 0; side < TASK_SIDES && status == BASE_OK; side++)
+        if (join_type_keeps(plan->type, side))
+            status = join_unmatched_sink_open(task->output, plan->type, side, &task->unmatched[side], error);
     if (status != BASE_OK)
         return status;
     const uint32_t probe = join_plan_pass_side(plan, 1);
-    for (uint32_t side = 0; side < TASK_SIDES; side++)
-        if (join_type_keeps(plan->type, side)) {
-            const enum base_status kept =
-                join_unmatched_sink_open(task->output, plan->type, side, &task->unmatched[side], error);
-            if (kept != BASE_OK)
-                return kept;
-        }
     const struct join_probe_sink_config config = {.table = task->table,
                                                   .key = &plan->side[probe].key,
                                                   .layout = &task->layout[probe],

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/bytes.h"
 
 /* ---- for a kind ---- */
 
@@ -139,7 +140,7 @@ uint64_t shuffle_task_deadline_ns(const struct shuffle_task *task)
 {
     const uint64_t mesh_ns = shuffle_mesh_deadline_ns(task->mesh);
     const uint64_t own_ns = task->ops->deadline_ns ? task->ops->deadline_ns(task) : UINT64_MAX;
-    return mesh_ns < own_ns ? mesh_ns : own_ns;
+    return base_min_u64(mesh_ns, own_ns);
 }
 
 /* ---- for who gives it orders ---- */
