@@ -8,11 +8,11 @@ BUILD, since a function can be defined above where it is declared, and finds cir
 one module with one internal header; functions that only their own source uses are static. Prints a line for each
 offence; exits with 1 when there is one."""
 
-import json
 import os
 import re
-import subprocess
 import sys
+
+import objects
 
 TABLE = "docs/architecture.md"
 ROW = re.compile(r"^\| `([a-z/]+)/` \|")
@@ -86,17 +86,6 @@ def includes(rooms, files):
                     yield f"{name} includes {header}, which is for {used}/ alone"
 
 
-def objects(build, files):
-    """(source, object) of those that were built."""
-    with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
-        for command in json.load(file):
-            name = os.path.relpath(os.path.realpath(command["file"]), os.path.realpath("."))
-            output = command.get("output") or re.search(r" -o (\S+)", command["command"]).group(1)
-            path = os.path.join(command["directory"], output)
-            if name in files and os.path.exists(path):
-                yield name, path
-
-
 def reached(arrows, begin):
     """All that can be come to from begin, along arrows."""
     seen, todo = set(), [begin]
@@ -146,16 +135,16 @@ def own(files, functions, used):
 
 
 def calls(rooms, files, build):
+    known = set(files)
     defined, used, arrows, functions = {}, {}, {}, {}
-    for name, path in objects(build, set(files)):
-        for line in subprocess.check_output(["nm", path], text=True).splitlines():
-            words = line.split()
-            if words[-2] == "U":
-                used.setdefault(name, set()).add(words[-1])
-            elif words[-2] in "TDRBC":
-                defined[words[-1]] = name
-                if words[-2] == "T":
-                    functions[words[-1]] = name
+    for name, path in objects.built(build):
+        for symbol, letter in objects.symbols(path) if name in known else ():
+            if letter == "U":
+                used.setdefault(name, set()).add(symbol)
+            else:
+                defined[symbol] = name
+                if letter == "T":
+                    functions[symbol] = name
     if len(used) < 50:
         yield f"{build} has only {len(used)} objects: build it first"
     for name in sorted(used):

@@ -7,9 +7,9 @@ line of THROUGH is of no use."""
 
 import fnmatch
 import os
-import re
-import subprocess
 import sys
+
+import objects
 
 # Sources (as fnmatch has them): the test that drives them.
 THROUGH = {
@@ -44,43 +44,18 @@ THROUGH = {
     "shuffle/worker/*.c": "tests/sim/test_join.c",
 }
 FLOORS = ("base", "net", "shuffle", "join", "cluster")
-OBJECT = re.compile(r"CMakeFiles/[^/]+\.dir/(?:\./)?(.+\.c)\.o$")
-
-
-def symbols(path):
-    """Names that an object defines for others, and names that it wants."""
-    defined, wanted = set(), set()
-    for line in subprocess.check_output(["nm", path], text=True).splitlines():
-        words = line.split()
-        if len(words) == 3 and words[1] in "TDBR":
-            defined.add(words[2])
-        elif len(words) == 2 and words[0] == "U":
-            wanted.add(words[1])
-    return defined, wanted
-
-
-def objects(build):
-    """(source, object) of all objects of the tree's own sources."""
-    for folder, _, names in os.walk(build):
-        for name in names:
-            path = os.path.join(folder, name)
-            match = OBJECT.search(path)
-            if match:
-                within = os.path.relpath(path[: match.start()], build)
-                source = os.path.normpath(os.path.join(within, match.group(1)))
-                if os.path.exists(source):
-                    yield source, path
 
 
 def tests_of(build):
     """{source: its tests}, and the lines of THROUGH that were of use."""
     defines, callers = {}, {}
-    for source, path in objects(build):
-        if source.startswith("tests/"):
-            for name in symbols(path)[1]:
+    for source, path in objects.built(build):
+        floor = source.split("/")[0]
+        for name, letter in objects.symbols(path) if floor in (*FLOORS, "tests") else ():
+            if floor != "tests" and letter != "U":
+                defines.setdefault(source, set()).add(name)
+            elif floor == "tests" and letter == "U":
                 callers.setdefault(name, set()).add(source)
-        elif source.split("/")[0] in FLOORS:
-            defines.setdefault(source, set()).update(symbols(path)[0])
     tests, useful = {}, set()
     for source, names in defines.items():
         folder, name = os.path.split(source)
