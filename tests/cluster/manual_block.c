@@ -23,16 +23,27 @@ static char *page_read(const char *path)
     return text;
 }
 
-void manual_block_check(const char *page, const char *begin_line, const char *end_line, const char *block,
-                        const char *what)
+static char *block_print(void (*print)(const void *context, FILE *to), const void *context, size_t *bytes)
 {
+    char *block = NULL;
+    FILE *to = open_memstream(&block, bytes);
+    assert_non_null(to);
+    print(context, to);
+    assert_int_equal(fclose(to), 0);
+    return block;
+}
+
+void manual_block_check(const char *page, const char *begin_line, const char *end_line, const char *what,
+                        void (*print)(const void *context, FILE *to), const void *context)
+{
+    size_t bytes = 0;
+    char *block = block_print(print, context, &bytes);
     char *text = page_read(page), *begin = strstr(text, begin_line), *end = strstr(text, end_line);
     if (!begin || !end || begin > end) {
         fail_msg("%s has no place for %s", page, what);
         abort();
     }
     begin += strlen(begin_line);
-    const size_t bytes = strlen(block);
     if (getenv("MILLRACE_WRITE")) {
         FILE *file = fopen(page, "w");
         assert_non_null(file);
@@ -42,4 +53,5 @@ void manual_block_check(const char *page, const char *begin_line, const char *en
         fail_msg("%s has not %s as the table has it: run this test with MILLRACE_WRITE=1", page, what);
     }
     free(text);
+    free(block);
 }

@@ -2,8 +2,10 @@
 #ifndef MILLRACE_TESTS_CLUSTER_MANUAL_BLOCK_H
 #define MILLRACE_TESTS_CLUSTER_MANUAL_BLOCK_H
 
-/* Fails unless what stands on the page between the two lines is `block`; `what` names it. */
-void manual_block_check(const char *page, const char *begin_line, const char *end_line, const char *block,
-                        const char *what);
+#include <stdio.h>
+
+/* Fails unless what stands on the page between the two lines is what `print` writes; `what` names it. */
+void manual_block_check(const char *page, const char *begin_line, const char *end_line, const char *what,
+                        void (*print)(const void *context, FILE *to), const void *context);
 
 #endif

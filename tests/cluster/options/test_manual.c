@@ -26,21 +26,20 @@ static const struct option_command *command_at(const struct option_program *prog
     return at < 0 ? program->front : &program->command[at];
 }
 
+static void print_options(const void *command, FILE *to)
+{
+    option_manual_print(command, to);
+}
+
 static void expect_page(const struct option_command *command)
 {
-    char path[4096], begin_mark[MARK_BYTES], end_mark[MARK_BYTES], what[MARK_BYTES], *options = NULL;
-    size_t bytes;
+    char path[4096], begin_mark[MARK_BYTES], end_mark[MARK_BYTES], what[MARK_BYTES];
     snprintf(path, sizeof path, "%s/%s", MILLRACE_MANUAL, command->page);
     snprintf(begin_mark, sizeof begin_mark,
              ".\\\" Options of %s, as MILLRACE_WRITE=1 test_cluster_options_manual wrote them\n", command->name);
     snprintf(end_mark, sizeof end_mark, ".\\\" End of the options of %s\n", command->name);
-    FILE *to = open_memstream(&options, &bytes);
-    assert_non_null(to);
-    option_manual_print(command, to);
-    fclose(to);
     snprintf(what, sizeof what, "the options of %s", command->name);
-    manual_block_check(path, begin_mark, end_mark, options, what);
-    free(options);
+    manual_block_check(path, begin_mark, end_mark, what, print_options, command);
 }
 
 static void the_manual_has_the_options_of_the_tables(void **state)
