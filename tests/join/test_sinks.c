@@ -287,54 +287,64 @@ static void an_error_of_the_output_is_passed_on(void **state)
     row_set_close(&world.probe);
 }
 
+/* Ten rows, and an empty table for them within a budget. */
+struct empty_table {
+    struct row_set set;
+    struct shuffle_rows rows;
+    struct base_governor *governor;
+    struct join_table *table;
+};
+
+static void empty_table_open(struct empty_table *empty, uint64_t budget_bytes)
+{
+    memset(empty, 0, sizeof *empty);
+    row_set_open(&empty->set, "k:int64", 1);
+    row_sets_pair(&empty->set, &empty->set);
+    add_rows(&empty->set, 10, 10, 1);
+    empty->rows = (struct shuffle_rows){
+        .row = (const uint8_t *const *)empty->set.row, .hash = empty->set.hash, .count = empty->set.count};
+    assert_int_equal(base_governor_open(budget_bytes, &empty->governor, NULL), BASE_OK);
+    const struct join_table_config config = {
+        .governor = empty->governor, .layout = &empty->set.layout, .key = &empty->set.key};
+    assert_int_equal(join_table_open(&config, &empty->table, NULL), BASE_OK);
+}
+
+static void empty_table_close(struct empty_table *empty)
+{
+    join_table_close(empty->table);
+    assert_int_equal(base_governor_used_bytes(empty->governor), 0);
+    base_governor_close(empty->governor);
+    row_set_close(&empty->set);
+}
+
 static void probe_rows_before_the_table_is_sealed_are_refused(void **state)
 {
     (void)state;
-    struct row_set set;
-    row_set_open(&set, "k:int64", 1);
-    row_sets_pair(&set, &set);
-    add_rows(&set, 10, 10, 1);
-    struct base_governor *governor;
-    struct join_table *table;
+    struct empty_table empty;
     struct shuffle_sink *sink;
-    assert_int_equal(base_governor_open(0, &governor, NULL), BASE_OK);
-    const struct join_table_config config = {.governor = governor, .layout = &set.layout, .key = &set.key};
-    assert_int_equal(join_table_open(&config, &table, NULL), BASE_OK);
-    const struct join_probe_sink_config probe = {.table = table, .key = &set.key, .layout = &set.layout, .build = 1};
-    assert_int_equal(join_probe_sink_open(&probe, &sink, NULL), BASE_OK);
-    struct shuffle_rows rows = {.row = (const uint8_t *const *)set.row, .hash = set.hash, .count = set.count};
     struct base_error error = {0};
-    assert_int_equal(shuffle_sink_consume(sink, &rows, &error), BASE_PROTOCOL);
-    assert_int_equal(rows.next, 0);
+    empty_table_open(&empty, 0);
+    const struct join_probe_sink_config probe = {
+        .table = empty.table, .key = &empty.set.key, .layout = &empty.set.layout, .build = 1};
+    assert_int_equal(join_probe_sink_open(&probe, &sink, NULL), BASE_OK);
+    assert_int_equal(shuffle_sink_consume(sink, &empty.rows, &error), BASE_PROTOCOL);
+    assert_int_equal(empty.rows.next, 0);
     join_sink_close(sink);
-    join_table_close(table);
-    base_governor_close(governor);
-    row_set_close(&set);
+    empty_table_close(&empty);
 }
 
 static void an_error_of_the_table_is_passed_on(void **state)
 {
     (void)state;
-    struct row_set set;
-    row_set_open(&set, "k:int64", 1);
-    row_sets_pair(&set, &set);
-    add_rows(&set, 10, 10, 1);
-    struct base_governor *governor;
-    struct join_table *table;
+    struct empty_table empty;
     struct shuffle_sink *sink;
-    assert_int_equal(base_governor_open(1 << 20, &governor, NULL), BASE_OK);
-    const struct join_table_config config = {.governor = governor, .layout = &set.layout, .key = &set.key};
-    assert_int_equal(join_table_open(&config, &table, NULL), BASE_OK);
-    assert_int_equal(join_build_sink_open(table, &sink, NULL), BASE_OK);
-    struct shuffle_rows rows = {.row = (const uint8_t *const *)set.row, .hash = set.hash, .count = set.count};
     struct base_error error = {0};
-    assert_int_equal(shuffle_sink_consume(sink, &rows, &error), BASE_NO_MEMORY);
+    empty_table_open(&empty, 1 << 20);
+    assert_int_equal(join_build_sink_open(empty.table, &sink, NULL), BASE_OK);
+    assert_int_equal(shuffle_sink_consume(sink, &empty.rows, &error), BASE_NO_MEMORY);
     assert_non_null(strstr(error.text, "2097152"));
     join_sink_close(sink);
-    join_table_close(table);
-    assert_int_equal(base_governor_used_bytes(governor), 0);
-    base_governor_close(governor);
-    row_set_close(&set);
+    empty_table_close(&empty);
 }
 
 int main(void)
