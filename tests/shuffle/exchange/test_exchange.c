@@ -59,7 +59,6 @@ static void run_one(const struct rig_config *config)
         cut_key_bytes += rig->worker[i].sink[0].cut_key_bytes;
     }
     rig_close(rig, false);
-    free(rig);
 }
 
 static void rows_arrive(void **state)
@@ -283,7 +282,6 @@ static void no_memory_for_one_frame_is_an_error(void **state)
     assert_int_equal(shuffle_exchange_open(&exchange, &rig->worker[0].exchange[0], &error), BASE_NO_MEMORY);
     assert_non_null(strstr(error.text, "raise --memory"));
     rig_close(rig, true);
-    free(rig);
 }
 
 static void a_row_beyond_the_limit_is_an_error(void **state)
@@ -315,7 +313,6 @@ static void a_row_beyond_the_limit_is_an_error(void **state)
     assert_non_null(strstr(error.text, "16777216"));
     free((void *)(uintptr_t)slice.data);
     rig_close(rig, true);
-    free(rig);
 }
 
 static void large_rows_between_nodes(void **state)
@@ -344,7 +341,6 @@ static void a_failing_sink_ends_the_job(void **state)
         assert_false(rig_run(rig, rig_all_done));
         assert_int_equal(rig->worker[victim].error.status, BASE_NO_SPACE);
         rig_close(rig, true);
-        free(rig);
     }
 }
 
@@ -370,7 +366,6 @@ static void abort_at_any_moment(void **state)
         if (!rig_run(rig, turns_over) && rig_failed(rig))
             fail_msg("seed %" PRIu64 " failed before it was stopped", seed);
         rig_close(rig, true);
-        free(rig);
     }
 }
 

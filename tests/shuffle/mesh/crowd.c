@@ -12,22 +12,6 @@
 #include "shuffle/frames/frame.h"
 #include "tests/shuffle/mesh/crowd.h"
 
-const struct rig_config crowd_config = {
-    .seed = 1,
-    .nodes = 2,
-    .workers = 2,
-    .exchanges = 1,
-    .schema = "k:int64,v:int64",
-    .rows = 0,
-    .frame_bytes = 4096,
-    .frames_per_lane = 2,
-    .mailbox_frames = 2,
-    .chunk_bytes = 256,
-    .chunk_count = 8,
-    .image = true,
-    .sim = {.socket_buffer_bytes = 20000, .delay_max_ns = 1000, .short_percent = 30},
-};
-
 void say(struct script *script, const void *bytes, size_t count)
 {
     assert_true(script->count + count <= sizeof script->bytes);
@@ -212,7 +196,6 @@ void stage_close(struct rig *rig)
 {
     crowd_leave(rig);
     rig_close(rig, true);
-    free(rig);
 }
 
 void expect_error(struct rig *rig, enum base_status status, const char *words)

@@ -7,9 +7,6 @@
 #include "shuffle/mesh/preamble.h"
 #include "tests/shuffle/mesh/mesh_rig.h"
 
-/* Two workers on two nodes, who send no rows of their own. */
-extern const struct rig_config crowd_config;
-
 /* Bytes to be said. */
 struct script {
     uint8_t bytes[20000];

@@ -351,6 +351,22 @@ void rig_open_some(struct rig *rig, const struct rig_config *config, const bool 
     }
 }
 
+const struct rig_config rig_two_nodes = {
+    .seed = 1,
+    .nodes = 2,
+    .workers = 2,
+    .exchanges = 1,
+    .schema = "k:int64,v:int64",
+    .rows = 0,
+    .frame_bytes = 4096,
+    .frames_per_lane = 2,
+    .mailbox_frames = 2,
+    .chunk_bytes = 256,
+    .chunk_count = 8,
+    .image = true,
+    .sim = {.socket_buffer_bytes = 20000, .delay_max_ns = 1000, .short_percent = 30},
+};
+
 struct rig *rig_new(void)
 {
     struct rig *rig = malloc(sizeof *rig);
@@ -588,4 +604,5 @@ void rig_close(struct rig *rig, bool abort)
     net_sim_world_close(rig->world);
     shuffle_layout_free(&rig->layout);
     shuffle_schema_free(&rig->schema);
+    free(rig);
 }

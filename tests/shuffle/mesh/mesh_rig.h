@@ -72,7 +72,10 @@ struct rig {
     bool absent[RIG_WORKERS_MAX]; /* workers that are not opened at all */
 };
 
-/* Memory for a rig, to be freed after rig_close. */
+/* Two workers on two nodes, which send no rows of their own. */
+extern const struct rig_config rig_two_nodes;
+
+/* Memory for a rig; rig_close frees it. */
 struct rig *rig_new(void);
 /* Worlds, engines, meshes; connecting is started. */
 void rig_open(struct rig *rig, const struct rig_config *config);
@@ -89,7 +92,7 @@ bool rig_all_connected(struct rig *rig);
 bool rig_failed(const struct rig *rig);
 /* Compares what was sent with what the sinks have. */
 void rig_check_answer(struct rig *rig);
-/* Closes everything; fails the test when something does not come home. */
+/* Closes and frees everything; fails the test when something does not come home. */
 void rig_close(struct rig *rig, bool abort);
 
 uint64_t rig_digest(const uint8_t *row, uint64_t bytes);

@@ -14,7 +14,7 @@ static void strangers_are_turned_away(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 20; seed++) {
-        struct rig_config config = crowd_config;
+        struct rig_config config = rig_two_nodes;
         config.seed = seed;
         struct rig *rig = rig_new();
         rig_open_some(rig, &config, worker_0_absent);
@@ -117,7 +117,7 @@ static void a_flood_of_silent_callers_keeps_nobody_out(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 10; seed++) {
-        struct rig_config config = crowd_config;
+        struct rig_config config = rig_two_nodes;
         config.seed = seed;
         config.sim.delay_max_ns = 100000;
         config.calls_late = true;
@@ -149,14 +149,13 @@ static void a_flood_of_silent_callers_keeps_nobody_out(void **state)
             net_sim_advance(rig->world, NET_WAIT_FOREVER);
         net_engine_close(flood_engine);
         rig_close(rig, true);
-        free(rig);
     }
 }
 
 static void a_worker_is_let_in_once(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     crowd_enter(rig, 1);
     say_preamble(&crowd[1]->script);
     for (uint32_t i = 0; i < 2; i++) {
@@ -179,26 +178,24 @@ static void who_refuses_is_named_at_once(void **state)
     (void)state;
     static const bool absent[RIG_WORKERS_MAX] = {false, true};
     struct rig *rig = rig_new();
-    rig_open_some(rig, &crowd_config, absent);
+    rig_open_some(rig, &rig_two_nodes, absent);
     assert_false(rig_run(rig, never));
     assert_int_equal(rig->worker[0].error.status, BASE_NODE_REFUSED);
     assert_non_null(strstr(rig->worker[0].error.text, "node n1"));
     assert_true(net_sim_now_ns(rig->world) < BASE_NS_PER_S);
     rig_close(rig, true);
-    free(rig);
 }
 
 static void who_is_missing_is_named_in_time(void **state)
 {
     (void)state;
     struct rig *rig = rig_new();
-    rig_open_some(rig, &crowd_config, worker_0_absent);
+    rig_open_some(rig, &rig_two_nodes, worker_0_absent);
     assert_false(rig_run(rig, never));
     assert_int_equal(rig->worker[1].error.status, BASE_UNREACHABLE);
     assert_non_null(strstr(rig->worker[1].error.text, "node n0"));
     assert_in_range(net_sim_now_ns(rig->world), 5 * BASE_NS_PER_S, 6 * BASE_NS_PER_S);
     rig_close(rig, true);
-    free(rig);
 }
 
 /* Where worker 1 should be, somebody hangs up on everyone. He is called again until the time is over. */
@@ -225,7 +222,7 @@ static void who_hangs_up_is_called_again(void **state)
     struct net_address bound;
     struct base_error error;
     int fd;
-    rig_open_some(rig, &crowd_config, (const bool[RIG_WORKERS_MAX]){false, true});
+    rig_open_some(rig, &rig_two_nodes, (const bool[RIG_WORKERS_MAX]){false, true});
     assert_int_equal(net_sim_listen(rig->world, &rig->address[1], &fd, &bound, &error), BASE_OK);
     assert_int_equal(net_socket_adopt(rig->worker[1].engine, fd, &grump, &grump.socket, &error), BASE_OK);
     assert_int_equal(net_socket_accept(grump.socket, &error), BASE_OK);
@@ -240,7 +237,6 @@ static void who_hangs_up_is_called_again(void **state)
         net_sim_advance(rig->world, NET_WAIT_FOREVER);
     }
     rig_close(rig, true);
-    free(rig);
 }
 
 int main(void)

@@ -13,35 +13,19 @@
 #include "shuffle/mesh/preamble.h"
 #include "tests/shuffle/mesh/mesh_rig.h"
 
-static const struct rig_config keyed = {
-    .seed = 1,
-    .nodes = 2,
-    .workers = 2,
-    .exchanges = 1,
-    .schema = "k:int64,v:int64",
-    .rows = 0,
-    .frame_bytes = 4096,
-    .frames_per_lane = 2,
-    .mailbox_frames = 2,
-    .chunk_bytes = 256,
-    .chunk_count = 8,
-    .image = true,
-    .secret = {1, 1, 1, 1, 1, 1, 1, 1},
-    .sim = {.socket_buffer_bytes = 20000, .delay_max_ns = 1000, .short_percent = 30},
-};
-
-static void rig_end(struct rig *rig, bool abort)
+static struct rig_config keyed(uint32_t seed)
 {
-    rig_close(rig, abort);
-    free(rig);
+    struct rig_config config = rig_two_nodes;
+    config.seed = seed;
+    memset(config.secret, 1, 8);
+    return config;
 }
 
 static void one_key_lets_all_in(void **state)
 {
     (void)state;
     for (uint32_t seed = 1; seed <= 30; seed++) {
-        struct rig_config config = keyed;
-        config.seed = seed;
+        struct rig_config config = keyed(seed);
         config.nodes = 3;
         config.workers = 6;
         config.rows = 300;
@@ -51,7 +35,7 @@ static void one_key_lets_all_in(void **state)
         rig_open(rig, &config);
         assert_true(rig_run(rig, rig_all_done));
         rig_check_answer(rig);
-        rig_end(rig, false);
+        rig_close(rig, false);
     }
 }
 
@@ -65,8 +49,7 @@ static bool never(struct rig *rig)
 static void expect_shut(uint8_t caller, uint8_t callee, const char *why)
 {
     for (uint32_t seed = 1; seed <= 5; seed++) {
-        struct rig_config config = keyed;
-        config.seed = seed;
+        struct rig_config config = keyed(seed);
         config.secret[0] = caller;
         config.secret[1] = callee;
         struct rig *rig = rig_new();
@@ -81,7 +64,7 @@ static void expect_shut(uint8_t caller, uint8_t callee, const char *why)
             rig_turn(rig, 0);
         if (why && !strstr(rig->worker[0].error.text, why))
             fail_msg("\"%s\" does not say \"%s\"", rig->worker[0].error.text, why);
-        rig_end(rig, true);
+        rig_close(rig, true);
     }
 }
 
@@ -172,8 +155,7 @@ static void strangers_are_turned_away(void **state)
     const uint8_t bytes[NET_KEY_BYTES] = {99}, nonce[NET_KEY_NONCE_BYTES] = {7};
     assert_int_equal(net_key_make(bytes, &other, &error), BASE_OK);
     for (uint32_t seed = 1; seed <= 10; seed++) {
-        struct rig_config config = keyed;
-        config.seed = seed;
+        struct rig_config config = keyed(seed);
         config.chunk_bytes = seed % 2 ? 5 : 256;
         struct rig *rig = rig_new();
         rig_open_some(rig, &config, (const bool[RIG_WORKERS_MAX]){true});
@@ -212,7 +194,7 @@ static void strangers_are_turned_away(void **state)
         /* None has heard more than what everybody is told who asks. */
         for (uint32_t i = 0; i < strangers; i++)
             assert_true(stranger[i].heard <= NET_PROOF_MESSAGE_BYTES);
-        rig_end(rig, true);
+        rig_close(rig, true);
     }
     net_key_close(other);
 }

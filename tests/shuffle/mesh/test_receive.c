@@ -19,7 +19,7 @@ static void a_good_peer_is_heard(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 20; i++) {
-        struct rig_config config = crowd_config;
+        struct rig_config config = rig_two_nodes;
         config.seed = i;
         config.verify = i % 2;
         config.chunk_bytes = i < 10 ? 7 : 300;
@@ -41,7 +41,7 @@ static void a_good_peer_is_heard(void **state)
 static void a_frame_sent_twice(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     struct script *script = &crowd[0]->script;
     say_rows(script, rig, 3);
     script->sequence--;
@@ -53,7 +53,7 @@ static void a_frame_sent_twice(void **state)
 static void a_frame_left_out(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     crowd[0]->script.sequence = 1;
     say_rows(&crowd[0]->script, rig, 3);
     expect_error(rig, BASE_FRAME_SEQUENCE, "frame 1 comes instead of frame 0");
@@ -62,7 +62,7 @@ static void a_frame_left_out(void **state)
 static void a_row_lost(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     say_rows(&crowd[0]->script, rig, 3);
     crowd[0]->script.totals.rows++;
     say_end(&crowd[0]->script);
@@ -72,7 +72,7 @@ static void a_row_lost(void **state)
 static void a_row_exchanged_for_another(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     say_rows(&crowd[0]->script, rig, 3);
     crowd[0]->script.totals.hash_sum ^= 1;
     say_end(&crowd[0]->script);
@@ -82,7 +82,7 @@ static void a_row_exchanged_for_another(void **state)
 static void data_after_the_end(void **state)
 {
     (void)state;
-    struct rig_config config = crowd_config;
+    struct rig_config config = rig_two_nodes;
     config.exchanges = 2; /* keeps the worker listening */
     struct rig *rig = stage_open(&config);
     say_rows(&crowd[0]->script, rig, 3);
@@ -101,7 +101,7 @@ static void data_after_the_end(void **state)
 static void a_changed_byte(void **state)
 {
     (void)state;
-    struct rig_config config = crowd_config;
+    struct rig_config config = rig_two_nodes;
     config.verify = true;
     for (uint32_t i = 0; i < 48 + 24; i += 5) {
         struct rig *rig = stage_open(&config);
@@ -119,7 +119,7 @@ static void a_changed_byte(void **state)
 static void no_checksum_though_promised(void **state)
 {
     (void)state;
-    struct rig_config config = crowd_config;
+    struct rig_config config = rig_two_nodes;
     config.verify = true;
     struct rig *rig = stage_open(&config);
     crowd[0]->script.checked = false;
@@ -132,7 +132,7 @@ static void a_frame_for_somebody_else(void **state)
     (void)state;
     const int64_t row[2] = {1, 2};
     for (uint32_t i = 0; i < 2; i++) {
-        struct rig *rig = stage_open(&crowd_config);
+        struct rig *rig = stage_open(&rig_two_nodes);
         struct shuffle_frame_header header = header_data(&crowd[0]->script, 1, 16);
         if (i == 0)
             header.destination = 5;
@@ -146,7 +146,7 @@ static void a_frame_for_somebody_else(void **state)
 static void no_frame_at_all(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     for (uint32_t i = 0; i < 100; i++)
         say(&crowd[0]->script, "GET / HTTP/1.1\r\n", 16);
     expect_error(rig, BASE_FRAME_CORRUPT, "instead of its mark");
@@ -156,7 +156,7 @@ static void rows_that_do_not_fit_the_frame(void **state)
 {
     (void)state;
     const int64_t rows[4] = {1, 2, 3, 4};
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     say_frame(&crowd[0]->script, header_data(&crowd[0]->script, 2, 31), rows);
     expect_error(rig, BASE_FRAME_CORRUPT, "are not 2 rows of 16 bytes");
 }
@@ -178,7 +178,7 @@ static void malformed_rows(void **state)
         {8, 1, 11, "malformed"}, /* not even a head */
     };
     for (uint32_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
-        struct rig_config config = crowd_config;
+        struct rig_config config = rig_two_nodes;
         config.schema = "k:int64,v:string";
         config.image = false;
         config.chunk_bytes = i % 2 ? 1 : 200;
@@ -196,7 +196,7 @@ static void a_peer_that_goes_too_early(void **state)
 {
     (void)state;
     for (uint32_t cut = 0; cut < 4; cut++) {
-        struct rig *rig = stage_open(&crowd_config);
+        struct rig *rig = stage_open(&rig_two_nodes);
         struct script *script = &crowd[0]->script;
         say_rows(script, rig, 3);
         if (cut > 0)
@@ -210,7 +210,7 @@ static void a_peer_that_goes_too_early(void **state)
         else
             expect_error(rig, BASE_PEER_CLOSED, "closed the connection");
     }
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     say_rows(&crowd[0]->script, rig, 3);
     crowd[0]->after = RESET;
     expect_error(rig, BASE_PEER_RESET, "worker 0 on node n0");
@@ -221,7 +221,7 @@ static void frames_wait_for_their_exchange(void **state)
 {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
-        struct rig_config config = crowd_config;
+        struct rig_config config = rig_two_nodes;
         config.seed = seed;
         config.late_open = true;
         config.exchanges = 2;
@@ -239,7 +239,6 @@ static void frames_wait_for_their_exchange(void **state)
         assert_true(rig_run(rig, rig_all_done));
         rig_check_answer(rig);
         rig_close(rig, false);
-        free(rig);
     }
 }
 
@@ -248,7 +247,7 @@ static void frames_wait_for_their_exchange(void **state)
 static void a_cut_row_waits_while_an_exchange_opens(void **state)
 {
     (void)state;
-    struct rig_config config = crowd_config;
+    struct rig_config config = rig_two_nodes;
     config.chunk_bytes = 88; /* the first ends 8 bytes into the first row */
     config.sim.short_percent = 0;
     struct rig *rig = stage_open(&config);
@@ -290,7 +289,7 @@ static void a_cut_row_waits_while_an_exchange_opens(void **state)
 static void a_goodbye_before_its_rows_are_taken_is_judged_once(void **state)
 {
     (void)state;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     struct rig_sink *sink = &rig->worker[1].sink[0];
     say_rows(&crowd[0]->script, rig, 3);
     say_end(&crowd[0]->script);
@@ -313,7 +312,7 @@ static void a_goodbye_before_its_rows_are_taken_is_judged_once(void **state)
 static void lose_a_waiting_chunk(void *context)
 {
     (void)context;
-    struct rig *rig = stage_open(&crowd_config);
+    struct rig *rig = stage_open(&rig_two_nodes);
     say_rows(&crowd[0]->script, rig, 3);
     rig->worker[1].sink[0].fail_with = BASE_BUSY;
     assert_false(rig_run(rig, worker_1_received));
